@@ -1,0 +1,596 @@
+//===- Ds4Ops.td - ops of the ds4 dialect ------------------*- tablegen -*-===//
+//
+// Each op's description is its contract: shapes, rounding, order of sums,
+// numbered constraints. ops/<op>_ref.cpp says the same in plain loops and
+// ops/<op>.hip does it on a device; all three give the same bits. Row domains
+// and the two orders of sums are defined in Ds4Dialect.td.
+//
+// Letters: T rows of the domain, D hidden, M residual streams, H heads, d head
+// width, K input width, E experts, F expert width, k experts used, R ratio.
+//
+// Formulas: DeepSeek-V4-Flash inference/model.py, restated in docs/model.md.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DS4_IR_OPS
+#define DS4_IR_OPS
+
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "Ds4Types.td"
+
+class Ds4_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Ds4_Dialect, mnemonic, traits>;
+
+/// The domain of an op whose rows need not be tokens.
+def Ds4_RowsOf : DefaultValuedAttr<Ds4_RowsAttr,
+    "::ds4::ir::RowsAttr::tokens($_builder.getContext())">;
+
+//===----------------------------------------------------------------------===//
+// Leaves: what a phase reads besides its arguments
+//===----------------------------------------------------------------------===//
+
+def Ds4_WeightOp : Ds4_Op<"weight", [Pure]> {
+  let summary = "a tensor of the model file, by its GGUF name";
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Ds4_WeightType:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def Ds4_BooksOp : Ds4_Op<"books", [Pure]> {
+  let summary = "learned codebooks of an adaptive weight, as f32";
+  let description = [{
+    The decode table of the weight `name` (format `q3_1_rocmfp3_mix` or
+    `q2_1_rocmfp2_mix`), widened from bfloat16: [E, 2, levels], ascending. For
+    an expert of mode 0 the loader fills both books with the fixed levels of
+    the non-adaptive sibling format.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def Ds4_StateOp : Ds4_Op<"state", [Pure]> {
+  let summary = "a cache of the sequence, by name";
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Ds4_StateType:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def Ds4_RopeTableOp : Ds4_Op<"rope_table", [Pure]> {
+  let summary = "cos and sin of every position, made on the host in double";
+  let description = [{
+    Result [positions, 2 * pairs]: element 2i of row p is cos(p w_i), element
+    2i + 1 is sin(p w_i), computed in binary64 and rounded once to f32.
+    With n = 2 * pairs: theta_i = base^(-2i/n). If `factor` is 1, w_i = theta_i.
+    Otherwise (YaRN without magnitude):
+    low = max(0, floor(n ln(original / (beta_fast 2 pi)) / (2 ln base))),
+    high = min(n - 1, ceil(n ln(original / (beta_slow 2 pi)) / (2 ln base))),
+    t = clamp((i - low) / (high - low), 0, 1),
+    w_i = theta_i (1 - t) + theta_i / factor * t.
+    Constraint: (C1) the last dimension is even.
+  }];
+  let arguments = (ins StrAttr:$name, F64Attr:$base, F64Attr:$factor,
+                       I64Attr:$original, F64Attr:$beta_fast,
+                       F64Attr:$beta_slow);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $name `base` $base `factor` $factor `original` $original
+    `beta` $beta_fast `,` $beta_slow attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Embedding, residual streams (manifold-constrained hyper-connections), norms
+//===----------------------------------------------------------------------===//
+
+def Ds4_EmbedOp : Ds4_Op<"embed", [Pure]> {
+  let summary = "row of the embedding table, copied to every stream";
+  let description = [{
+    Shapes: tokens[T]; table[V, D]; result[T, M, D]; result[t, m] = table[token].
+    Rounding: none, every format is exact in f32.
+    Constraints: (C1) D of table and result agree. (C2) result rows = tokens.
+  }];
+  let arguments = (ins Ds4_Int:$tokens, Ds4_WeightType:$table);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$tokens `,` $table attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_HcPreOp : Ds4_Op<"hc_pre", [Pure]> {
+  let summary = "mixing coefficients of a site and the collapsed input";
+  let description = [{
+    Shapes: streams X[T, M, D]; fn[(2 + M) M, M D]; scale[3]; base[(2 + M) M];
+    x[T, D]; post[T, M]; comb[T, M, M].
+    Per row, with f = X flattened stream-major:
+    1. r = 1 / sqrt(S / (M D) + eps), S = sum of f_i^2 (strided order).
+    2. mix_j = (fn_j . f) * r; the dot product in strided order.
+    3. pre_i = sigmoid(fma(mix_i, scale_0, base_i)) + hc_eps;
+       post_i = 2 sigmoid(fma(mix_{M+i}, scale_1, base_{M+i}));
+       A_jk = fma(mix_{2M+Mj+k}, scale_2, base_{2M+Mj+k}).
+    4. Sinkhorn: each row of A: m = max_k A_jk (ascending k), e_k = exp(A_jk - m),
+       A_jk = e_k / (((e_0 + e_1) + e_2) + ...) + hc_eps. Then a column step:
+       A_jk /= (((A_0k + A_1k) + ...) + hc_eps). Then iterations - 1 times a row
+       step A_jk /= (((A_j0 + A_j1) + ...) + hc_eps) and a column step.
+       comb = A.
+    5. x_e = pre_0 X_0e, then fma(pre_i, X_ie, x_e) for i = 1, 2, ....
+    Constraints: (C1) fn is [(2 + M) M, M D]. (C2) scale has 3 and base
+    (2 + M) M elements, both f32. (C3) results have the shapes above.
+  }];
+  let arguments = (ins Ds4_Float:$streams, Ds4_WeightType:$fn,
+                       Ds4_WeightType:$scale, Ds4_WeightType:$base,
+                       F32Attr:$eps, F32Attr:$hc_eps, I64Attr:$iterations);
+  let results = (outs Ds4_Float:$x, Ds4_Float:$post, Ds4_Float:$comb);
+  let assemblyFormat = [{
+    $streams `,` $fn `,` $scale `,` $base `eps` $eps `,` $hc_eps
+    `iterations` $iterations attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_HcPostOp : Ds4_Op<"hc_post", [Pure]> {
+  let summary = "a sublayer's result goes back into the residual streams";
+  let description = [{
+    Shapes: y[T, D]; streams X[T, M, D]; post[T, M]; comb[T, M, M];
+    result[T, M, D].
+    result_k = post_k * y, then fma(comb_jk, X_j, .) for j = 0, 1, ...: the sum
+    runs over the first index of comb.
+    Constraints: (C1) result and streams have one shape, (C2) which fits y,
+    post and comb.
+  }];
+  let arguments = (ins Ds4_Float:$y, Ds4_Float:$streams, Ds4_Float:$post,
+                       Ds4_Float:$comb);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$y `,` $streams `,` $post `,` $comb attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_HeadCollapseOp : Ds4_Op<"head_collapse", [Pure]> {
+  let summary = "the residual streams become one vector";
+  let description = [{
+    Domain outputs. Shapes: streams X[T, M, D]; fn[M, M D]; scale[1]; base[M];
+    result[T, D]. r and mix as in hc_pre; g_i = sigmoid(fma(mix_i, scale_0,
+    base_i)) + hc_eps; result = g_0 X_0, then fma(g_i, X_i, .) for i = 1, 2, ....
+    Constraints: (C1) fn is [M, M D]. (C2) scale has 1 and base M elements,
+    both f32. (C3) result is [T, D].
+  }];
+  let arguments = (ins Ds4_Float:$streams, Ds4_WeightType:$fn,
+                       Ds4_WeightType:$scale, Ds4_WeightType:$base,
+                       F32Attr:$eps, F32Attr:$hc_eps);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $streams `,` $fn `,` $scale `,` $base `eps` $eps `,` $hc_eps
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_RmsNormOp : Ds4_Op<"rms_norm", [Pure, SameOperandsAndResultRank]> {
+  let summary = "x / sqrt(mean(x^2) + eps), times a gain if there is one";
+  let description = [{
+    Shapes: x[T, ..., D], result the same; optional weight[D] f32. Each
+    innermost vector alone: r = 1 / sqrt(S / D + eps), S = sum of x_i^2 in
+    strided order; result_i = (x_i * r) * weight_i, or x_i * r.
+    Constraints: (C1) x and result have one shape. (C2) weight is f32 [D].
+  }];
+  let arguments = (ins Ds4_Float:$x, Optional<Ds4_WeightType>:$weight,
+                       F32Attr:$eps, Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x (`,` $weight^)? `eps` $eps attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Linears
+//===----------------------------------------------------------------------===//
+
+def Ds4_QuantizeOp : Ds4_Op<"quantize", [Pure]> {
+  let summary = "f32 activations to int8, one scale per 32 values";
+  let description = [{
+    Shapes: x[T, ..., K]; result q8 of the same shape. Per 32 values:
+    scale = max|x| / 127 (f32, ascending max from +0.0); code =
+    round-half-to-even(x / scale), clamped to -127..127; all codes 0 if scale
+    is 0.
+    Constraints: (C1) x and result have one shape.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Q8Type:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_LinearOp : Ds4_Op<"linear", [Pure]> {
+  let summary = "y = W x";
+  let description = [{
+    Shapes: x[T, K] (f32 or q8); weight[N, K]; result[T, N].
+    With f32 x: y_n = sum of w_i * x_i, weights decoded exactly to f32, strided
+    order. With q8 x: segmented order over the K/32 blocks; a block (or for
+    formats with two scales a block, each half in turn) adds
+    fma(float(I), s * d, acc), where I is the exact integer sum of weight
+    levels times codes, s the weight scale and d the activation scale.
+    Q8_0: s = d of the block. Q6_K: halves of 16, s = d * scale (exact in f32).
+    q4_0_rocmfp4_fast: one scale; q3_0_rocmfpx, q2_0_rocmfp2: two halves.
+    Constraints: (C1) K of x and weight agree. (C2) result is [T, N].
+    (C3) int8 activations need a block-quantised weight without learned books.
+    (C4) the weight has two dimensions and a float or quantised format.
+  }];
+  let arguments = (ins Ds4_Act:$x, Ds4_WeightType:$weight, Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_GroupedLinearOp : Ds4_Op<"grouped_linear", [Pure]> {
+  let summary = "a block-diagonal linear: each group of rows has its own input";
+  let description = [{
+    Shapes: x[T, G, K] (f32 or q8); weight[G N, K]; result[T, G N]. Output row
+    g N + n is weight row g N + n times x[t, g]; sums as in linear.
+    Constraints: (C1) K agrees. (C2) the weight's rows are a multiple of G and
+    the result is [T, G N]. (C3) and (C4) as linear.
+  }];
+  let arguments = (ins Ds4_Act:$x, Ds4_WeightType:$weight);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+def Ds4_RopeOp : Ds4_Op<"rope", [Pure]> {
+  let summary = "rotary embedding of the last dimensions, interleaved pairs";
+  let description = [{
+    Shapes: x[T, ..., d]; table[positions, n]; result as x. The last n values
+    of each innermost vector are n/2 pairs (a, b) with (c, s) =
+    table[position of the row, pair]; if `inverse`, s = -s:
+    a' = fma(a, c, -(b * s)); b' = fma(a, s, b * c). Other values are copied.
+    Constraints: (C1) x and result have one shape. (C2) n <= d.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_Float:$table, UnitAttr:$inverse,
+                       Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x `,` $table (`inverse` $inverse^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_HadamardOp : Ds4_Op<"hadamard", [Pure]> {
+  let summary = "orthonormal Walsh-Hadamard transform, natural order";
+  let description = [{
+    Shapes: x[T, ..., n], result the same. For s = 1, 2, 4, ..., n/2: where
+    bit s of i is 0, (x_i, x_{i+s}) becomes (x_i + x_{i+s}, x_i - x_{i+s}).
+    Then every value is multiplied by f32(1 / sqrt(n)).
+    Constraints: (C1) x and result have one shape. (C2) n is a power of two.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_SimulateOp : Ds4_Op<"simulate", [Pure]> {
+  let summary = "the FP8 or FP4 round trip that the model was trained with";
+  let description = [{
+    Shapes: x[T, ..., d], result the same. The first `width` values of each
+    innermost vector, in blocks of 64 (fp8) or 32 (fp4): a = max(max|x|, floor),
+    s = 2^ceil(log2(a / top)), x = round(clamp(x / s, -top, top)) * s; the other
+    values are copied. fp8: E4M3 (ties to even, subnormals to 2^-9), top 448,
+    floor 1e-4. fp4: E2M1 (ties to the even code), top 6, floor 6 * 2^-126.
+    ceil(log2) comes from the exponent bits of a / top.
+    Constraints: (C1) x and result have one shape. (C2) width is a positive
+    multiple of the block, at most d.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_SimulateModeAttr:$mode,
+                       I64Attr:$width, Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x $mode `width` $width attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_RoundRowOp : Ds4_Op<"round_row", [Pure]> {
+  let summary = "what a row will be once it has been stored in a cache";
+  let description = [{
+    Shapes: x[T, d], result the same: each value as it reads back from a state
+    of this storage (Ds4_StateType). f16: round to nearest even. fp8: the first
+    d - 64 values as simulate fp8, the last 64 rounded to bfloat16. fp4: as
+    simulate fp4. Rounding a rounded row changes nothing.
+    Constraints: (C1) x and result have one shape. (C2) d fits the storage.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_RowStorageAttr:$storage,
+                       Ds4_RowsOf:$rows);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x $storage attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_AppendOp : Ds4_Op<"append"> {
+  let summary = "rows of the step go into a cache";
+  let description = [{
+    Shapes: x[T, d]; state rows x d. Row number n is stored in slot n mod rows;
+    of two rows of one step with the same slot only the later is stored. x
+    holds values that the storage represents exactly (see round_row), so that
+    storing does not round.
+    Constraints: (C1) d of x and state agree.
+  }];
+  let arguments = (ins Ds4_Float:$x,
+                       Arg<Ds4_StateType, "", [MemWrite]>:$state,
+                       Ds4_RowsOf:$rows);
+  let assemblyFormat = "$x `,` $state attr-dict `:` type($x) `,` type($state)";
+  let hasVerifier = 1;
+}
+
+def Ds4_ApeAddOp : Ds4_Op<"ape_add", [Pure]> {
+  let summary = "gate + learned embedding of the position inside a window";
+  let description = [{
+    Shapes: gate[T, C]; ape[R, C]; result[T, C];
+    result[t, c] = gate[t, c] + ape[position mod R, c].
+    Constraints: (C1) gate and result have one shape. (C2) C of gate and ape
+    agree.
+  }];
+  let arguments = (ins Ds4_Float:$gate, Ds4_WeightType:$ape);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$gate `,` $ape attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_CompressOp : Ds4_Op<"compress"> {
+  let summary = "pool the tokens of every window that the step completes";
+  let description = [{
+    Shapes: kv, gate[T, C] of the step's tokens (f32, gate with ape);
+    kv_ring, gate_ring: the same for earlier tokens, slot = position mod rows;
+    result[W, d], domain windows<ratio>. C = d without overlap, 2 d with.
+    Window w pools, in this order, with overlap and w > 0 the tokens
+    R (w - 1) ... R w - 1 (channels 0..d-1), then the tokens R w ... R w + R - 1
+    (channels d..2d-1 with overlap, 0..d-1 without). A token at or after `start`
+    is read from kv and gate, an earlier one from the rings. Per channel:
+    m = max of the gates (ascending); z = sum of e_t = exp(g_t - m), ascending
+    from +0.0; v = fma(e_t, k_t, v), ascending from +0.0; result = v / z.
+    Constraints: (C1) kv and gate have one shape, C = d or 2 d. (C2) both rings
+    are f32, C wide, and have at least (overlap ? 2 R : R) - 1 rows.
+    (C3) result has ceil(T / R) rows.
+  }];
+  let arguments = (ins Ds4_Float:$kv, Ds4_Float:$gate,
+                       Arg<Ds4_StateType, "", [MemRead]>:$kv_ring,
+                       Arg<Ds4_StateType, "", [MemRead]>:$gate_ring,
+                       I64Attr:$ratio, UnitAttr:$overlap);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $kv `,` $gate `,` $kv_ring `,` $gate_ring `ratio` $ratio
+    (`overlap` $overlap^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_IndexScoreOp : Ds4_Op<"index_score"> {
+  let summary = "how much a query wants each compressed row";
+  let description = [{
+    Shapes: q[T, H, n]; weights u[T, H]; keys: state rows x n; result[T, rows].
+    For row w < visible = floor((position + 1) / ratio):
+    result = sum over h ascending, from +0.0, of
+    fma(u_h * scale, max(q_h . key_w, 0), .); the dot product in segmented
+    order. Rows that are not visible are unspecified; if visible <= top_k
+    nothing is computed (top_k takes every row).
+    Constraints: (C1) n of q and keys agree. (C2) u is [T, H]. (C3) result is
+    [T, rows of keys].
+  }];
+  let arguments = (ins Ds4_Float:$q, Ds4_Float:$weights,
+                       Arg<Ds4_StateType, "", [MemRead]>:$keys,
+                       F32Attr:$scale, I64Attr:$ratio, I64Attr:$top_k);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $q `,` $weights `,` $keys `scale` $scale `ratio` $ratio `top_k` $top_k
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_TopKOp : Ds4_Op<"top_k", [Pure]> {
+  let summary = "the k visible rows with the highest scores, ascending by row";
+  let description = [{
+    Shapes: scores[T, rows]; result[T, k]. With visible as in index_score: if
+    visible <= k, result[i] = i for i < visible. Otherwise the k best by higher
+    score, then lower row (-0 equals +0), listed by ascending row. Entries past
+    min(visible, k) are unspecified. A NaN score is an error of this op.
+    Constraints: (C1) result is i32 [T, k].
+  }];
+  let arguments = (ins Ds4_Float:$scores, I64Attr:$k, I64Attr:$ratio);
+  let results = (outs Ds4_Int:$result);
+  let assemblyFormat = "$scores `k` $k `ratio` $ratio attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_AttendOp : Ds4_Op<"attend", [AttrSizedOperandSegments]> {
+  let summary = "softmax attention of all heads over one latent per row";
+  let description = [{
+    Shapes: q[T, H, d]; kv[T, d]: rows of the step's own tokens; ring: state of
+    d wide raw rows of earlier tokens, slot = position mod rows; sinks[H] f32;
+    optionally compressed: state of d wide rows, with `ratio` R; optionally
+    selected[T, k] i32: which of them. result[T, H, d]. K = V = the row.
+    Row list of a query at position p, in this order:
+    1. raw positions max(0, p - window + 1) ... p (from kv if >= start, else
+       from the ring), cut into tiles at absolute multiples of 32 positions;
+    2. with compressed: list entries 0 .. n - 1 with visible =
+       floor((p + 1) / R); without selected n = visible and entry j is row j;
+       with selected n = min(visible, k) and entry j is row selected[t, j]; cut
+       into tiles at multiples of 32 entries.
+    A tile, per head: s_r = (q_h . K_r) * scale, dot product in segmented
+    order; m = max s_r (ascending); e_r = exp(s_r - m); z = sum of e_r and
+    o_i = sum of fma(e_r, K_ri, o_i), both ascending from +0.0.
+    Merging, from (m, z, o) = (sink_h, 1, 0), tiles in order:
+    m' = max(m, m_tile); a = exp(m - m'); b = exp(m_tile - m');
+    z = fma(z_tile, b, z * a); o_i = fma(o_tile_i, b, o_i * a).
+    result = o_i / z.
+    Constraints: (C1) q and result have one shape, kv is [T, d]. (C2) the ring
+    is d wide with at least window - 1 rows. (C3) sinks is f32 [H].
+    (C4) compressed and ratio > 0 come together, compressed is d wide;
+    selected needs compressed.
+  }];
+  let arguments = (ins Ds4_Float:$q, Ds4_Float:$kv,
+                       Arg<Ds4_StateType, "", [MemRead]>:$ring,
+                       Ds4_WeightType:$sinks,
+                       Arg<Optional<Ds4_StateType>, "", [MemRead]>:$compressed,
+                       Optional<Ds4_Int>:$selected,
+                       I64Attr:$window, I64Attr:$ratio, F32Attr:$scale);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $q `,` $kv `,` $ring `,` $sinks (`compressed` $compressed^)?
+    (`selected` $selected^)? `window` $window `ratio` $ratio `scale` $scale
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Mixture of experts
+//===----------------------------------------------------------------------===//
+
+def Ds4_RouteOp : Ds4_Op<"route", [Pure]> {
+  let summary = "choose experts by biased score, weigh them by score";
+  let description = [{
+    Shapes: logits[T, E]; bias[E] f32; experts[T, k] i32; weights[T, k].
+    s_e = sqrt(softplus(logit_e)). experts = the k best by s_e + bias_e: higher
+    first, then lower index (-0 equals +0), in that order. sum = s of the chosen,
+    added in selection order from +0.0; weight_i = (s_i / max(sum, 2^-14)) *
+    scale. A NaN logit is an error of this op.
+    Constraints: (C1) bias is f32 [E]. (C2) results are [T, k], k <= E.
+  }];
+  let arguments = (ins Ds4_Float:$logits, Ds4_WeightType:$bias,
+                       F32Attr:$scale);
+  let results = (outs Ds4_Int:$experts, Ds4_Float:$weights);
+  let assemblyFormat = "$logits `,` $bias `scale` $scale attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_HashRouteOp : Ds4_Op<"hash_route", [Pure]> {
+  let summary = "experts from a table by token id, weighed by score";
+  let description = [{
+    Shapes: logits[T, E]; tokens[T]; table[V, n] i32; experts[T, k] i32;
+    weights[T, k]; k <= n. s_e as in route. If k = n the experts are the table
+    row in its order; otherwise the k of the row with the highest s (then lower
+    expert number, -0 equals +0), in that order. Weights as in route. A NaN
+    logit is an error of this op.
+    Constraints: (C1) tokens is [T], table is i32 [V, n]. (C2) results are
+    [T, k], k <= n.
+  }];
+  let arguments = (ins Ds4_Float:$logits, Ds4_Int:$tokens,
+                       Ds4_WeightType:$table, F32Attr:$scale);
+  let results = (outs Ds4_Int:$experts, Ds4_Float:$weights);
+  let assemblyFormat = "$logits `,` $tokens `,` $table `scale` $scale attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_ExpertGateUpOp
+    : Ds4_Op<"expert_gate_up", [Pure, AttrSizedOperandSegments]> {
+  let summary = "gate and up products of the chosen experts";
+  let description = [{
+    Shapes: x[T, K] (f32 or q8); experts[T, k]; gate, up[E, F, K]; optional
+    gate_books, up_books [E, 2, levels]; results[T, k, F]. Row (t, i) is
+    weight[experts[t, i]] times x[t]; sums as in linear. A weight with learned
+    books takes f32 x: element = scale * level[book][code] (exact in f32),
+    strided order.
+    Constraints: (C1) gate and up have one type, [E, F, K]. (C2) results are
+    [T, k, F]. (C3) a format with learned books has books [E, 2, levels] and
+    f32 x; another has no books.
+  }];
+  let arguments = (ins Ds4_Act:$x, Ds4_Int:$experts, Ds4_WeightType:$gate,
+                       Ds4_WeightType:$up, Optional<Ds4_Float>:$gate_books,
+                       Optional<Ds4_Float>:$up_books);
+  let results = (outs Ds4_Float:$gate_out, Ds4_Float:$up_out);
+  let assemblyFormat = [{
+    $x `,` $experts `,` $gate `,` $up
+    (`books` $gate_books^ `,` $up_books)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_SwigluOp : Ds4_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
+  let summary = "silu(min(gate, limit)) * clamp(up, -limit, limit)";
+  let description = [{
+    Elementwise: g = gate > limit ? limit : gate; u = up clamped to
+    [-limit, limit]; result = (g * sigmoid(g)) * u.
+    Constraints: (C1) limit is positive.
+  }];
+  let arguments = (ins Ds4_Float:$gate, Ds4_Float:$up, F32Attr:$limit);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$gate `,` $up `limit` $limit attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Ds4_ExpertDownOp : Ds4_Op<"expert_down", [Pure]> {
+  let summary = "down product of the chosen experts";
+  let description = [{
+    Shapes: h[T, k, F] (f32 or q8); experts[T, k]; weight[E, D, F]; optional
+    books [E, 2, levels]; result[T, k, D]. Row (t, i) is weight[experts[t, i]]
+    times h[t, i]; sums as in linear, books as in expert_gate_up.
+    Constraints: (C1) F agrees, weight is [E, D, F]. (C2) result is [T, k, D].
+    (C3) as expert_gate_up.
+  }];
+  let arguments = (ins Ds4_Act:$h, Ds4_Int:$experts, Ds4_WeightType:$weight,
+                       Optional<Ds4_Float>:$books);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $h `,` $experts `,` $weight (`books` $books^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_CombineOp : Ds4_Op<"combine", [Pure]> {
+  let summary = "weighted experts in selection order, shared expert last";
+  let description = [{
+    Shapes: y[T, k, D]; weights[T, k]; shared[T, D]; result[T, D].
+    result = weights_0 * y_0, then fma(weights_i, y_i, .) for i = 1, 2, ...,
+    then + shared.
+    Constraints: (C1) y is [T, k, D]. (C2) weights is [T, k], shared and
+    result [T, D].
+  }];
+  let arguments = (ins Ds4_Float:$y, Ds4_Float:$weights, Ds4_Float:$shared);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$y `,` $weights `,` $shared attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Output
+//===----------------------------------------------------------------------===//
+
+def Ds4_TakeOutputsOp : Ds4_Op<"take_outputs", [Pure]> {
+  let summary = "the streams of the tokens that need logits";
+  let description = [{
+    Shapes: x[T, ...]; result[L, ...], domain outputs: row i is row
+    count - outputs + i of x.
+    Constraints: (C1) all but the leading dimension agree, L <= T.
+  }];
+  let arguments = (ins Ds4_Float:$x);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_ArgmaxOp : Ds4_Op<"argmax", [Pure]> {
+  let summary = "index of the greatest logit, the lowest of equals";
+  let description = [{
+    Domain outputs. Shapes: logits[L, V]; result[L] i32. -0 equals +0. A NaN
+    logit is an error of this op.
+    Constraints: (C1) result is [L].
+  }];
+  let arguments = (ins Ds4_Float:$logits);
+  let results = (outs Ds4_Int:$result);
+  let assemblyFormat = "$logits attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Ds4_TraceOp : Ds4_Op<"trace"> {
+  let summary = "name an activation so that it can be compared with a dump";
+  let description = [{
+    Has no effect on results. The plan lists the value's buffer under this
+    name; `ds4run --check` copies it when the step reaches this point.
+  }];
+  let arguments = (ins StrAttr:$name,
+                       Arg<Ds4_Float, "", [MemRead]>:$x, Ds4_RowsOf:$rows);
+  let assemblyFormat = "$name `,` $x attr-dict `:` type($x)";
+}
+
+#endif // DS4_IR_OPS
