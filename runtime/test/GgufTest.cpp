@@ -1,0 +1,258 @@
+// The reader over small headers made byte by byte, so that a fault of the
+// writer cannot hide one here. Malformed headers are in GgufRefusalTest.cpp.
+#include "runtime/Gguf.h"
+
+#include "runtime/test/GgufBytes.h"
+
+#include <gtest/gtest.h>
+
+using namespace ds4;
+
+namespace {
+
+/// Two tensors and a value of every type.
+GgufBytes everyType() {
+  GgufBytes file;
+  file.pair("a.u8", GgufType::uint8).put(uint8_t{200});
+  file.pair("a.i8", GgufType::int8).put(int8_t{-3});
+  file.pair("a.u16", GgufType::uint16).put(uint16_t{60000});
+  file.pair("a.i16", GgufType::int16).put(int16_t{-300});
+  file.pair("a.u32", GgufType::uint32).put(uint32_t{4000000000u});
+  file.pair("a.i32", GgufType::int32).put(int32_t{-70000});
+  file.pair("a.u64", GgufType::uint64).put(UINT64_MAX);
+  file.pair("a.i64", GgufType::int64).put(INT64_MIN);
+  file.pair("a.f32", GgufType::float32).put(1e-6f);
+  file.pair("a.f64", GgufType::float64).put(0.1);
+  file.pair("a.bool", GgufType::boolean).put(uint8_t{1});
+  file.pair("a.string", GgufType::string).text("deepseek4");
+  file.pair("b.strings", GgufType::array)
+      .array(GgufType::string, 3)
+      .text("\xc4\xa0the")
+      .text("")
+      .text("a string that is longer than any inline buffer");
+  file.pair("b.ints", GgufType::array)
+      .array(GgufType::int32, 3)
+      .put(int32_t{0})
+      .put(int32_t{-4})
+      .put(int32_t{128});
+  file.pair("b.floats", GgufType::array)
+      .array(GgufType::float32, 2)
+      .put(10.0f)
+      .put(2.5f);
+  file.pair("b.bytes", GgufType::array)
+      .array(GgufType::uint8, 3)
+      .put(uint8_t{1})
+      .put(uint8_t{0})
+      .put(uint8_t{255});
+  file.pair("b.empty", GgufType::array).array(GgufType::string, 0);
+  file.pair("b.nested", GgufType::array)
+      .array(GgufType::array, 2)
+      .array(GgufType::uint16, 1)
+      .put(uint16_t{7})
+      .array(GgufType::string, 1)
+      .text("x");
+  file.tensor("w", {64, 3}, WeightFormat::q8_0, 0);
+  file.tensor("norm.weight", {5}, WeightFormat::f32, 224);
+  return file;
+}
+
+std::string textOf(const Error &error) { return error.text; }
+
+} // namespace
+
+TEST(Gguf, ReadsTensorsAndTheirPlaces) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->version(), 3u);
+  EXPECT_EQ(file->alignment(), 32u);
+  EXPECT_EQ(file->dataOffset() % 32, 0u);
+  EXPECT_EQ(file->fileBytes(), file->dataOffset() + 224 + 20);
+  ASSERT_EQ(file->tensors().size(), 2u);
+
+  const GgufTensor *w = file->findTensor("w");
+  ASSERT_NE(w, nullptr);
+  EXPECT_EQ(w->dims, (std::vector<uint64_t>{64, 3}));
+  EXPECT_EQ(w->format(), WeightFormat::q8_0);
+  EXPECT_EQ(w->bytes, 3u * 2 * 34);
+  EXPECT_EQ(w->elements(), 192u);
+  EXPECT_EQ(w->rows(), 3u);
+  EXPECT_EQ(w->fileOffset, file->dataOffset());
+
+  const GgufTensor *norm = file->findTensor("norm.weight");
+  ASSERT_NE(norm, nullptr);
+  EXPECT_EQ(norm->bytes, 20u);
+  EXPECT_EQ(norm->fileOffset, file->dataOffset() + 224);
+  EXPECT_GT(norm->headerOffset, w->headerOffset);
+  EXPECT_EQ(file->findTensor("norm"), nullptr);
+  EXPECT_EQ(file->findTensor("x"), nullptr);
+}
+
+TEST(Gguf, IntegersOfAnyWidth) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(*file->u64("a.u8"), 200u);
+  EXPECT_EQ(*file->u64("a.u16"), 60000u);
+  EXPECT_EQ(*file->u64("a.u32"), 4000000000u);
+  EXPECT_EQ(*file->u64("a.u64"), UINT64_MAX);
+  EXPECT_EQ(*file->i64("a.u32"), 4000000000);
+  EXPECT_EQ(*file->i64("a.i8"), -3);
+  EXPECT_EQ(*file->i64("a.i16"), -300);
+  EXPECT_EQ(*file->i64("a.i32"), -70000);
+  EXPECT_EQ(*file->i64("a.i64"), INT64_MIN);
+  EXPECT_FALSE(file->u64("a.i8"));
+  EXPECT_FALSE(file->i64("a.u64"));
+  EXPECT_FALSE(file->u64("a.bool"));
+  EXPECT_FALSE(file->u64("a.f32"));
+}
+
+TEST(Gguf, OtherScalars) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(*file->f64("a.f32"), double{1e-6f});
+  EXPECT_EQ(*file->f64("a.f64"), 0.1);
+  EXPECT_EQ(*file->f64("a.i16"), -300.0);
+  EXPECT_EQ(*file->f64("a.u64"), 18446744073709551616.0);
+  EXPECT_FALSE(file->f64("a.bool"));
+  EXPECT_EQ(*file->boolean("a.bool"), true);
+  EXPECT_FALSE(file->boolean("a.u8"));
+  EXPECT_EQ(*file->string("a.string"), "deepseek4");
+  EXPECT_FALSE(file->string("b.strings"));
+}
+
+TEST(Gguf, Arrays) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  auto strings = file->stringArray("b.strings");
+  ASSERT_TRUE(strings) << strings.error().text;
+  ASSERT_EQ(strings->size(), 3u);
+  EXPECT_EQ((*strings)[0], "\xc4\xa0the");
+  EXPECT_EQ((*strings)[1], "");
+  EXPECT_EQ((*strings)[2], "a string that is longer than any inline buffer");
+  EXPECT_EQ(file->stringArray("b.empty")->size(), 0u);
+
+  EXPECT_EQ(*file->intArray("b.ints"), (std::vector<int64_t>{0, -4, 128}));
+  EXPECT_EQ(*file->intArray("b.bytes"), (std::vector<int64_t>{1, 0, 255}));
+  EXPECT_EQ(*file->intArray("a.i8"), (std::vector<int64_t>{-3}));
+  EXPECT_FALSE(file->intArray("b.floats"));
+  EXPECT_FALSE(file->intArray("b.empty"));
+  EXPECT_FALSE(file->intArray("a.u64")) << "2^64 - 1 is above int64";
+  EXPECT_EQ(*file->floatArray("b.floats"), (std::vector<double>{10.0, 2.5}));
+  EXPECT_EQ(*file->floatArray("b.ints"), (std::vector<double>{0, -4, 128}));
+  EXPECT_EQ(*file->floatArray("a.f64"), (std::vector<double>{0.1}));
+
+  auto raw = file->byteArray("b.bytes");
+  ASSERT_TRUE(raw) << raw.error().text;
+  EXPECT_EQ(std::vector<uint8_t>(raw->begin(), raw->end()),
+            (std::vector<uint8_t>{1, 0, 255}));
+  EXPECT_FALSE(file->byteArray("b.ints"));
+
+  const GgufValue *nested = file->find("b.nested");
+  ASSERT_NE(nested, nullptr);
+  ASSERT_EQ(nested->size(), 2u);
+  EXPECT_EQ(nested->at(0), GgufValue::of(std::vector<uint16_t>{7}));
+  EXPECT_EQ(nested->at(1), GgufValue::of(std::vector<std::string>{"x"}));
+}
+
+TEST(Gguf, GetterErrorsNameKeyTypesAndPlace) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(textOf(file->u64("a.none").error()),
+            "test.gguf: metadata key 'a.none' is missing; a non-negative "
+            "integer is required");
+  EXPECT_EQ(textOf(file->string("a.u8").error()),
+            "test.gguf: metadata key 'a.u8' at byte 24 is u8 200, but a string "
+            "is required");
+  EXPECT_NE(textOf(file->u64("a.i32").error()).find("i32 -70000"),
+            std::string::npos);
+  EXPECT_NE(textOf(file->byteArray("b.ints").error()).find("array of i32"),
+            std::string::npos);
+}
+
+TEST(Gguf, OptionalKeys) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(*file->u64Or("a.none", 7), 7u);
+  EXPECT_EQ(*file->u64Or("a.u8", 7), 200u);
+  EXPECT_FALSE(file->u64Or("a.string", 7));
+  EXPECT_EQ(*file->i64Or("a.none", -7), -7);
+  EXPECT_EQ(*file->f64Or("a.none", 0.5), 0.5);
+  EXPECT_EQ(*file->booleanOr("a.none", true), true);
+  EXPECT_EQ(*file->stringOr("a.none", "x"), "x");
+  EXPECT_EQ(file->intArrayOr("a.none", {1})->size(), 1u);
+  EXPECT_EQ(file->floatArrayOr("a.none", {1, 2})->size(), 2u);
+}
+
+TEST(Gguf, FingerprintIsOfTheHeaderAlone) {
+  GgufBytes bytes = everyType();
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->fingerprint().size(), 32u);
+
+  std::vector<std::byte> image = bytes.image();
+  Result<Gguf> same = Gguf::parse(image, image.size(), "other name");
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->fingerprint(), file->fingerprint());
+
+  image[file->dataOffset()] ^= std::byte{1};
+  Result<Gguf> otherWeights = Gguf::parse(image, image.size(), "test.gguf");
+  ASSERT_TRUE(otherWeights);
+  EXPECT_EQ(otherWeights->fingerprint(), file->fingerprint());
+
+  image[file->dataOffset() - 1] ^= std::byte{1}; // padding
+  Result<Gguf> otherHeader = Gguf::parse(image, image.size(), "test.gguf");
+  ASSERT_TRUE(otherHeader);
+  EXPECT_NE(otherHeader->fingerprint(), file->fingerprint());
+}
+
+TEST(Gguf, VersionTwoAndAnotherAlignment) {
+  GgufBytes bytes;
+  bytes.version = 2;
+  bytes.alignment = 4096;
+  bytes.pair("general.alignment", GgufType::uint32).put(uint32_t{4096});
+  bytes.tensor("a", {2}, WeightFormat::f32, 0);
+  bytes.tensor("b", {2}, WeightFormat::f16, 4096);
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->version(), 2u);
+  EXPECT_EQ(file->dataOffset(), 4096u);
+  EXPECT_EQ(file->findTensor("b")->fileOffset, 8192u);
+}
+
+TEST(Gguf, NoTensorsNeedNoPadding) {
+  GgufBytes bytes;
+  bytes.pair("k", GgufType::uint8).put(uint8_t{1});
+  std::vector<std::byte> header = bytes.header();
+  Result<Gguf> file = Gguf::parse(header, header.size(), "test.gguf");
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->keys().size(), 1u);
+}
+
+TEST(Gguf, OpensTheDemoModel) {
+  Result<Gguf> file =
+      Gguf::open(DS4_SOURCE_DIR "/models/ds4-tiny/ds4-tiny-strix.gguf");
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(*file->string("general.architecture"), "deepseek4");
+  const GgufTensor *embedding = file->findTensor("token_embd.weight");
+  ASSERT_NE(embedding, nullptr);
+  EXPECT_EQ(embedding->dims[0], *file->u64("deepseek4.embedding_length"));
+  EXPECT_EQ(embedding->dims[1],
+            file->stringArray("tokenizer.ggml.tokens")->size());
+  EXPECT_TRUE(file->intArray("deepseek4.attention.compress_ratios"));
+}
+
+TEST(Gguf, OpenRefusesWhatIsNoFile) {
+  Result<Gguf> none = Gguf::open("/nonexistent/x.gguf");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::ioError);
+  EXPECT_EQ(none.error().text,
+            "cannot open /nonexistent/x.gguf: No such file or directory");
+  Result<Gguf> folder = Gguf::open("/");
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().text, "cannot open /: it is not a regular file");
+}
