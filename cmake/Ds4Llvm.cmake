@@ -16,3 +16,9 @@ target_include_directories(ds4_llvm SYSTEM INTERFACE
 # their templates are instantiated in our files.
 target_compile_options(ds4_llvm INTERFACE -Wno-unused-parameter)
 target_link_libraries(ds4_llvm INTERFACE MLIR LLVM)
+
+# mlir_tablegen() that finds MLIR's .td files without include_directories().
+macro(ds4_tablegen output)
+  mlir_tablegen(${output} ${ARGN}
+    EXTRA_INCLUDES ${MLIR_INCLUDE_DIRS} ${CMAKE_CURRENT_SOURCE_DIR})
+endmacro()

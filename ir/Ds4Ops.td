@@ -22,9 +22,8 @@ include "Ds4Types.td"
 class Ds4_Op<string mnemonic, list<Trait> traits = []>
     : Op<Ds4_Dialect, mnemonic, traits>;
 
-/// The domain of an op whose rows need not be tokens.
-def Ds4_RowsOf : DefaultValuedAttr<Ds4_RowsAttr,
-    "::ds4::ir::RowsAttr::tokens($_builder.getContext())">;
+/// The domain of an op whose rows need not be tokens (ratio 1, the default).
+def Ds4_RowsOf : DefaultValuedAttr<Ds4_RowsAttr, "1">;
 
 //===----------------------------------------------------------------------===//
 // Leaves: what a phase reads besides its arguments

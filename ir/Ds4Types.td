@@ -109,6 +109,8 @@ def Ds4_RowsAttr : AttrDef<Ds4_Dialect, "Rows"> {
     for outputs; kernels get it as the constant `kRatio`.
   }];
   let parameters = (ins "int64_t":$ratio);
+  let constBuilderCall =
+      "::ds4::ir::RowsAttr::get($_builder.getContext(), $0)";
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -1,0 +1,37 @@
+// Ds4Ops.h - C++ face of the ds4 dialect: include this to build or read its
+// graphs. Meaning of every op and type: Ds4Ops.td, Ds4Types.td.
+#ifndef DS4_IR_DS4OPS_H
+#define DS4_IR_DS4OPS_H
+
+#include "runtime/WeightFormats.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/Ds4Dialect.h.inc"
+#include "ir/Ds4Enums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/Ds4Attrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/Ds4Types.h.inc"
+#define GET_OP_CLASSES
+#include "ir/Ds4Ops.h.inc"
+
+namespace ds4::ir {
+
+/// Discardable attribute of an op: the layer that it belongs to, i32. Ops
+/// outside the layers (embedding, head) do not have it.
+inline constexpr llvm::StringLiteral kLayerAttr = "ds4.layer";
+
+/// Shape of an activation, float or int8; the leading dimension is the rows.
+llvm::ArrayRef<int64_t> activationShape(mlir::Type type);
+
+} // namespace ds4::ir
+
+#endif // DS4_IR_DS4OPS_H
