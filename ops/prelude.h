@@ -1,0 +1,323 @@
+// prelude.h - what a kernel may use: types, indices, cross-lane operations and
+// exact arithmetic on every target. The only file with #if on the target; it
+// includes nothing but ours, since hipRTC and NVRTC have no system headers.
+// Number code (exp, conversions) is in numbers.h, which comes last.
+//
+// A wave has 32 lanes everywhere. Cross-lane operations and barrier() must be
+// reached by all lanes of the wave (block); the host reports it where they
+// are not.
+#ifndef DS4_OPS_PRELUDE_H
+#define DS4_OPS_PRELUDE_H
+
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#if defined(__AMDGCN__)
+#define DS4_TARGET_AMD 1
+#elif defined(__NVPTX__) || defined(__CUDA_ARCH__)
+#define DS4_TARGET_NVIDIA 1
+#else
+#define DS4_TARGET_HOST 1
+#include "host_abi.h"
+#endif
+
+//===----------------------------------------------------------------------===//
+// Declarations
+//===----------------------------------------------------------------------===//
+
+// DS4_DEVICE before a function that kernels call; DS4_KERNEL(threads) before a
+// kernel, whose arguments are pointers; DS4_SHARED before a local array of the
+// block, uninitialised; DS4_ENTRY(symbol) once, after the kernel.
+#if defined(DS4_TARGET_HOST)
+#define DS4_DEVICE inline __attribute__((always_inline))
+#define DS4_KERNEL(threads) static inline
+// A block runs on one thread from beginning to end.
+#define DS4_SHARED static thread_local
+#define DS4_ENTRY(symbol)                                                      \
+  extern "C" __attribute__((visibility("default"))) void DS4_JOIN(             \
+      symbol, _entry)(void *const *args) {                                     \
+    call_kernel(symbol, args);                                                 \
+  }
+#define DS4_JOIN(a, b) DS4_JOIN_EXPANDED(a, b)
+#define DS4_JOIN_EXPANDED(a, b) a##b
+
+/// Calls `kernel` with the pointers in `args`, cast to its argument types.
+template <typename... Args>
+DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
+  struct Call {
+    DS4_DEVICE Call(void (*function)(Args...), Args... values) {
+      function(values...);
+    }
+  };
+  const auto next = [&args] { return *args++; };
+  // Only braces promise evaluation from left to right.
+  Call{kernel, static_cast<Args>(next())...};
+}
+#else
+#define DS4_ENTRY(symbol)
+#if defined(__HIPCC_RTC__) || defined(__CUDACC_RTC__)
+#define DS4_DEVICE __device__ __forceinline__
+#define DS4_KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
+#define DS4_SHARED __shared__
+#else // clang without HIP or CUDA headers
+#define DS4_DEVICE __attribute__((device)) inline __attribute__((always_inline))
+#define DS4_KERNEL(threads)                                                    \
+  extern "C" __attribute__((global)) __attribute__((launch_bounds(threads)))
+#define DS4_SHARED __attribute__((shared))
+#endif
+#endif
+
+constexpr u32 kWave = 32;
+
+//===----------------------------------------------------------------------===//
+// Bits
+//===----------------------------------------------------------------------===//
+
+DS4_DEVICE u32 bits_of(float x) {
+  u32 bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits;
+}
+
+DS4_DEVICE float float_of(u32 bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, 4);
+  return x;
+}
+
+/// Four bytes, little endian, at any address.
+DS4_DEVICE u32 load_u32(const void *p) {
+  u32 x;
+  __builtin_memcpy(&x, p, 4);
+  return x;
+}
+
+/// Two bytes, little endian, at any address.
+DS4_DEVICE u16 load_u16(const void *p) {
+  u16 x;
+  __builtin_memcpy(&x, p, 2);
+  return x;
+}
+
+//===----------------------------------------------------------------------===//
+// Primitives of a target
+//===----------------------------------------------------------------------===//
+
+// thread_x, block_x, block_y; barrier; shfl_xor_u32, shfl_u32; fma_f32,
+// div_f32, sqrt_f32, each rounded once; dot4(a, b, c): c + sum of a's four int8
+// times b's.
+#if defined(DS4_TARGET_HOST)
+
+DS4_DEVICE u32 thread_x() { return ds4::hostWave()->thread[ds4::hostStack()]; }
+DS4_DEVICE u32 block_x() { return ds4::hostWave()->blockX; }
+DS4_DEVICE u32 block_y() { return ds4::hostWave()->blockY; }
+DS4_DEVICE void barrier() {
+  ds4::HostWave *wave = ds4::hostWave();
+  wave->api->barrier(wave);
+}
+DS4_DEVICE u32 shfl_u32(u32 value, u32 from) {
+  ds4::HostWave *wave = ds4::hostWave();
+  return wave->api->exchange(wave, value)[from % kWave];
+}
+DS4_DEVICE u32 shfl_xor_u32(u32 value, u32 mask) {
+  return shfl_u32(value, thread_x() ^ mask);
+}
+DS4_DEVICE float fma_f32(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+DS4_DEVICE float div_f32(float a, float b) { return a / b; }
+DS4_DEVICE float sqrt_f32(float x) {
+#if defined(__clang__)
+  return __builtin_elementwise_sqrt(x); // without errno
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
+  for (u32 shift = 0; shift < 32; shift += 8)
+    c += static_cast<i8>(a >> shift) * static_cast<i8>(b >> shift);
+  return c;
+}
+
+#elif defined(DS4_TARGET_AMD)
+
+DS4_DEVICE u32 thread_x() { return __builtin_amdgcn_workitem_id_x(); }
+DS4_DEVICE u32 block_x() { return __builtin_amdgcn_workgroup_id_x(); }
+DS4_DEVICE u32 block_y() { return __builtin_amdgcn_workgroup_id_y(); }
+DS4_DEVICE void barrier() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+DS4_DEVICE u32 shfl_u32(u32 value, u32 from) {
+  return static_cast<u32>(__builtin_amdgcn_ds_bpermute(
+      static_cast<int>(from % kWave * 4), static_cast<int>(value)));
+}
+DS4_DEVICE u32 shfl_xor_u32(u32 value, u32 mask) {
+  // Not permlanex16: LLVM 17 and 19 move it under divergent branches.
+  return shfl_u32(value, __builtin_amdgcn_mbcnt_lo(~0u, 0u) ^ mask);
+}
+DS4_DEVICE float fma_f32(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+DS4_DEVICE float div_f32(float a, float b) { return a / b; }
+DS4_DEVICE float sqrt_f32(float x) { return __builtin_sqrtf(x); }
+DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
+  return __builtin_amdgcn_sudot4(true, static_cast<int>(a), true,
+                                 static_cast<int>(b), c, false);
+}
+
+#elif defined(__CUDACC_RTC__)
+
+DS4_DEVICE u32 thread_x() { return threadIdx.x; }
+DS4_DEVICE u32 block_x() { return blockIdx.x; }
+DS4_DEVICE u32 block_y() { return blockIdx.y; }
+DS4_DEVICE void barrier() { __syncthreads(); }
+DS4_DEVICE u32 shfl_u32(u32 value, u32 from) {
+  return __shfl_sync(0xffffffffu, value, static_cast<int>(from));
+}
+DS4_DEVICE u32 shfl_xor_u32(u32 value, u32 mask) {
+  return __shfl_xor_sync(0xffffffffu, value, static_cast<int>(mask));
+}
+DS4_DEVICE float fma_f32(float a, float b, float c) {
+  return __fmaf_rn(a, b, c);
+}
+DS4_DEVICE float div_f32(float a, float b) { return __fdiv_rn(a, b); }
+DS4_DEVICE float sqrt_f32(float x) { return __fsqrt_rn(x); }
+DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
+  return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
+}
+
+#else // NVIDIA, clang without CUDA headers
+
+DS4_DEVICE u32 thread_x() { return __nvvm_read_ptx_sreg_tid_x(); }
+DS4_DEVICE u32 block_x() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DS4_DEVICE u32 block_y() { return __nvvm_read_ptx_sreg_ctaid_y(); }
+DS4_DEVICE void barrier() { __nvvm_bar_sync(0); }
+DS4_DEVICE u32 shfl_u32(u32 value, u32 from) {
+  return static_cast<u32>(__nvvm_shfl_sync_idx_i32(
+      0xffffffffu, static_cast<int>(value), static_cast<int>(from), 31));
+}
+DS4_DEVICE u32 shfl_xor_u32(u32 value, u32 mask) {
+  return static_cast<u32>(__nvvm_shfl_sync_bfly_i32(
+      0xffffffffu, static_cast<int>(value), static_cast<int>(mask), 31));
+}
+DS4_DEVICE float fma_f32(float a, float b, float c) {
+  return __nvvm_fma_rn_f(a, b, c);
+}
+DS4_DEVICE float div_f32(float a, float b) { return __nvvm_div_rn_f(a, b); }
+DS4_DEVICE float sqrt_f32(float x) { return __nvvm_sqrt_rn_f(x); }
+DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
+  i32 result;
+  asm("dp4a.s32.s32 %0,%1,%2,%3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+
+#endif
+
+//===----------------------------------------------------------------------===//
+// Waves
+//===----------------------------------------------------------------------===//
+
+DS4_DEVICE u32 lane() { return thread_x() % kWave; }
+DS4_DEVICE u32 wave() { return thread_x() / kWave; }
+
+/// The value of lane `from`, of lane xor `mask`.
+DS4_DEVICE u32 shfl(u32 value, u32 from) { return shfl_u32(value, from); }
+DS4_DEVICE i32 shfl(i32 value, u32 from) {
+  return static_cast<i32>(shfl_u32(static_cast<u32>(value), from));
+}
+DS4_DEVICE float shfl(float value, u32 from) {
+  return float_of(shfl_u32(bits_of(value), from));
+}
+DS4_DEVICE u32 shfl_xor(u32 value, u32 mask) {
+  return shfl_xor_u32(value, mask);
+}
+DS4_DEVICE i32 shfl_xor(i32 value, u32 mask) {
+  return static_cast<i32>(shfl_xor_u32(static_cast<u32>(value), mask));
+}
+DS4_DEVICE float shfl_xor(float value, u32 mask) {
+  return float_of(shfl_xor_u32(bits_of(value), mask));
+}
+
+/// Sum over the 8 lanes 8g ... 8g + 7 of a group, by lane xor 1, 2, 4; every
+/// lane gets the sum of its group.
+DS4_DEVICE float segment_sum(float value) {
+#if defined(DS4_TARGET_HOST)
+  ds4::HostWave *wave = ds4::hostWave();
+  return wave->api->segmentSum(wave, value);
+#else
+  for (u32 mask = 1; mask < 8; mask *= 2)
+    value += shfl_xor(value, mask);
+  return value;
+#endif
+}
+
+/// Sum over the wave by lane xor 1, 2, 4, 8, 16; every lane gets it.
+DS4_DEVICE float wave_sum(float value) {
+#if defined(DS4_TARGET_HOST)
+  ds4::HostWave *wave = ds4::hostWave();
+  return wave->api->waveSum(wave, value);
+#else
+  for (u32 mask = 1; mask < kWave; mask *= 2)
+    value += shfl_xor(value, mask);
+  return value;
+#endif
+}
+
+/// Balanced sum of neighbours: the end of both declared orders.
+DS4_DEVICE float tree8(const float (&p)[8]) {
+  return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
+}
+
+/// a > b ? a : b, the max of every op.
+DS4_DEVICE float max_f32(float a, float b) { return a > b ? a : b; }
+
+//===----------------------------------------------------------------------===//
+// The step (layouts: runtime/BundleFormat.h; domains: ir/Ds4Dialect.td)
+//===----------------------------------------------------------------------===//
+
+struct Step {
+  i32 start, count, outputs, reserved;
+};
+
+struct StepStatus {
+  u32 launch, row;
+};
+
+/// Rows of the domain `ratio` in this step: 1 tokens, 0 outputs, else windows.
+DS4_DEVICE u32 row_count(u32 ratio, const Step *step) {
+  if (ratio == 0)
+    return static_cast<u32>(step->outputs);
+  const u32 start = static_cast<u32>(step->start);
+  const u32 end = start + static_cast<u32>(step->count);
+  return end / ratio - start / ratio;
+}
+
+/// Number of row i: its position for tokens, its window for windows, its
+/// index among the step's tokens for outputs.
+DS4_DEVICE u32 row_number(u32 ratio, const Step *step, u32 i) {
+  if (ratio == 0)
+    return static_cast<u32>(step->count - step->outputs) + i;
+  return static_cast<u32>(step->start) / ratio + i;
+}
+
+/// Position of row i of tokens or windows in the sequence.
+DS4_DEVICE u32 row_position(u32 ratio, const Step *step, u32 i) {
+  return row_number(ratio, step, i) * ratio;
+}
+
+/// A selection met a NaN in row `row`. Any such row may stay: several blocks
+/// may report, and the runtime refuses the step whichever it names.
+DS4_DEVICE void report_nan(StepStatus *status, u32 row) {
+  __atomic_store_n(&status->row, row, __ATOMIC_RELAXED);
+  __atomic_store_n(&status->launch, 1u, __ATOMIC_RELAXED);
+}
+
+#include "numbers.h"
+
+#endif // DS4_OPS_PRELUDE_H
