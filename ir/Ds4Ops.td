@@ -188,9 +188,9 @@ def Ds4_QuantizeOp : Ds4_Op<"quantize", [Pure]> {
   let summary = "f32 activations to int8, one scale per 32 values";
   let description = [{
     Shapes: x[T, ..., K]; result q8 of the same shape. Per 32 values:
-    scale = max|x| / 127 (f32, ascending max from +0.0); code =
-    round-half-to-even(x / scale), clamped to -127..127; all codes 0 if scale
-    is 0.
+    scale = max|x| / 127 (f32); code = round-half-to-even(x / scale), clamped
+    to -127..127; all codes 0 if scale is 0. max|x| compares bit patterns
+    (max_abs of ops/numbers.h): a NaN makes the scale NaN and is not lost.
     Constraints: (C1) x and result have one shape.
   }];
   let arguments = (ins Ds4_Float:$x, Ds4_RowsOf:$rows);
@@ -276,7 +276,9 @@ def Ds4_SimulateOp : Ds4_Op<"simulate", [Pure]> {
     s = 2^ceil(log2(a / top)), x = round(clamp(x / s, -top, top)) * s; the other
     values are copied. fp8: E4M3 (ties to even, subnormals to 2^-9), top 448,
     floor 1e-4. fp4: E2M1 (ties to the even code), top 6, floor 6 * 2^-126.
-    ceil(log2) comes from the exponent bits of a / top.
+    ceil(log2) comes from the exponent bits of a / top. max|x| as in quantize;
+    a block with a NaN or an infinity becomes all NaN (fp8_exponent,
+    fp8_simulate and so on of ops/numbers.h).
     Constraints: (C1) x and result have one shape. (C2) width is a positive
     multiple of the block, at most d.
   }];
