@@ -1,9 +1,10 @@
-// Gguf.cpp - look-ups and typed getters over a parsed header. Reading and
-// checking the file is in GgufParser.cpp.
+// Gguf.cpp - look-ups and typed getters over a parsed header, and the size of a
+// tensor. Reading and checking the file is in GgufParser.cpp.
 #include "runtime/Gguf.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace ds4 {
 
@@ -19,6 +20,61 @@ uint64_t GgufTensor::elements() const {
 }
 
 uint64_t GgufTensor::rows() const { return elements() / dims.front(); }
+
+std::string ggufQuoted(std::string_view text) {
+  constexpr size_t kMaxShown = 80;
+  std::string shown = "'";
+  for (unsigned char c : text.substr(0, kMaxShown)) {
+    if (c < 0x20 || c == 0x7f)
+      shown += fmt::format("\\x{:02x}", c);
+    else
+      shown += static_cast<char>(c);
+  }
+  return shown + (text.size() > kMaxShown ? "...'" : "'");
+}
+
+Result<uint64_t> ggufTensorBytes(std::string_view name,
+                                 std::span<const uint64_t> dims,
+                                 uint32_t typeId) {
+  auto refuse = [&](std::string_view text) {
+    return invalidInput(fmt::format("tensor {}: {}", ggufQuoted(name), text));
+  };
+  if (dims.empty())
+    return refuse("it has no dimensions");
+  if (dims.size() > kGgufMaxDims)
+    return refuse(fmt::format("it has {} dimensions; ggml allows {}",
+                              dims.size(), kGgufMaxDims));
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] == 0)
+      return refuse(fmt::format("dimension {} is 0", i));
+
+  std::optional<WeightFormat> format = weightFormatFromId(typeId);
+  if (!format)
+    return refuse(fmt::format(
+        "it uses ggml type {}, which this build does not know{}", typeId,
+        typeId < kGgufFirstPrivateId
+            ? ": quantise the model to a supported format"
+            : "; ids from 100 on are private to forks of llama.cpp, which give "
+              "them different meanings: use a file made for ROCmFPX"));
+  const WeightFormatInfo &info = weightFormatInfo(*format);
+  if (dims[0] % info.rowMultiple != 0)
+    return refuse(fmt::format("row length {} is not a multiple of {}, as {} "
+                              "needs",
+                              dims[0], info.rowMultiple, info.name));
+
+  uint64_t bytes = 0;
+  bool wraps = __builtin_mul_overflow(dims[0] / info.blockElements,
+                                      uint64_t{info.blockBytes}, &bytes);
+  uint64_t elements = dims[0];
+  for (uint64_t dim : dims.subspan(1)) {
+    wraps |= __builtin_mul_overflow(bytes, dim, &bytes);
+    wraps |= __builtin_mul_overflow(elements, dim, &elements);
+  }
+  if (wraps)
+    return refuse(fmt::format("its size, {} of {}, does not fit 64 bits",
+                              fmt::join(dims, " x "), info.name));
+  return bytes;
+}
 
 /// Index into `names` by binary search over `order`, or nothing.
 template <typename Name>

@@ -8,6 +8,7 @@
 #include "runtime/Result.h"
 #include "runtime/WeightFormats.h"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -17,6 +18,20 @@
 #include <vector>
 
 namespace ds4 {
+
+inline constexpr uint32_t kGgufMaxDims = 4;           ///< as ggml
+inline constexpr uint64_t kGgufDefaultAlignment = 32; ///< as ggml
+inline constexpr uint64_t kGgufMinAlignment = 8;      ///< of general.alignment
+inline constexpr uint64_t kGgufMaxAlignment = 65536;  ///< of general.alignment
+/// Type ids from here on are in no ggml release: forks give them different
+/// meanings.
+inline constexpr uint32_t kGgufFirstPrivateId = 100;
+
+/// A power of two from kGgufMinAlignment to kGgufMaxAlignment.
+constexpr bool ggufAlignmentIsValid(uint64_t alignment) {
+  return std::has_single_bit(alignment) && alignment >= kGgufMinAlignment &&
+         alignment <= kGgufMaxAlignment;
+}
 
 /// One entry of the tensor table.
 struct GgufTensor {

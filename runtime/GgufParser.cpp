@@ -4,19 +4,17 @@
 // all that is kept is charged to one budget, since a sparse file can be as long
 // as it likes.
 #include "runtime/Gguf.h"
+#include "runtime/GgufStream.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <memory>
 #include <numeric>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utf8proc.h>
-#include <xxhash.h>
 
 namespace ds4 {
 
@@ -27,126 +25,24 @@ namespace {
 /// types 105 and 106.
 constexpr uint64_t kMaxDecodedBytes = uint64_t{60} << 20;
 
-/// Bytes read from a file at a time.
-constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
-
-constexpr uint64_t kMinAlignment = 8, kMaxAlignment = 65536;
-constexpr uint64_t kDefaultAlignment = 32; // GGUF specification
-constexpr uint64_t kMaxKeyBytes = 65535;   // GGUF specification
+constexpr uint64_t kMaxKeyBytes = 65535; // GGUF specification
 constexpr uint64_t kMaxNameBytes = 1024;
-constexpr uint32_t kMaxDims = 4; // ggml's GGML_MAX_DIMS
 constexpr uint32_t kMaxArrayDepth = 4;
 
 /// The shortest entries: key length, key, type, value; name length, name,
-/// number of dimensions, one dimension, type, offset; an empty string; an empty
-/// array.
+/// number of dimensions (none: it has a message of its own), type, offset; an
+/// empty string; an empty array.
 constexpr uint64_t kMinPairBytes = 8 + 1 + 4 + 1;
-constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
+constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 4 + 8;
 constexpr uint64_t kMinStringBytes = 8;
 constexpr uint64_t kMinArrayBytes = 4 + 8;
-
-/// Type ids from here on are in no ggml release.
-constexpr uint32_t kFirstPrivateId = 100;
-
-/// Bytes in order from memory, or from a descriptor through a window.
-class HeaderStream {
-public:
-  explicit HeaderStream(std::span<const std::byte> memory)
-      : window(memory), endOfInput(memory.size()), hash(XXH3_createState()) {
-    XXH3_128bits_reset(hash.get());
-  }
-  /// Reads `fd`, a file of `fileBytes` bytes, which stays the caller's.
-  HeaderStream(int fd, uint64_t fileBytes)
-      : endOfInput(fileBytes), fd(fd), hash(XXH3_createState()) {
-    buffer.resize(std::min(kWindowBytes, fileBytes));
-    XXH3_128bits_reset(hash.get());
-  }
-
-  uint64_t position() const { return windowStart + inWindow; }
-  /// Bytes that can still be read.
-  uint64_t left() const { return endOfInput - position(); }
-
-  /// Copies `bytes` (at most left()) to `to`, or only hashes them if `to` is
-  /// null. False: the file could not be read, `errno` says why, 0 standing for
-  /// a file that became shorter.
-  bool read(void *to, uint64_t bytes) {
-    auto *out = static_cast<std::byte *>(to);
-    while (bytes != 0) {
-      if (inWindow == window.size() && !refill())
-        return false;
-      const uint64_t step = std::min(bytes, window.size() - inWindow);
-      if (out) {
-        std::memcpy(out, window.data() + inWindow, step);
-        out += step;
-      }
-      inWindow += step;
-      bytes -= step;
-    }
-    return true;
-  }
-
-  /// XXH3-128 of everything up to position().
-  std::string digest() {
-    hashWindow();
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(hash.get()));
-    return fmt::format("{:02x}", fmt::join(canonical.digest, ""));
-  }
-
-private:
-  void hashWindow() {
-    XXH3_128bits_update(hash.get(), window.data() + hashed, inWindow - hashed);
-    hashed = inWindow;
-  }
-
-  bool refill() {
-    hashWindow();
-    windowStart += window.size();
-    window = {};
-    inWindow = hashed = 0;
-    ssize_t got;
-    do
-      got = pread(fd, buffer.data(), buffer.size(),
-                  static_cast<off_t>(windowStart));
-    while (got < 0 && errno == EINTR);
-    if (got <= 0) {
-      if (got == 0)
-        errno = 0;
-      return false;
-    }
-    window = std::span(buffer).first(got);
-    return true;
-  }
-
-  struct FreeState {
-    void operator()(XXH3_state_t *state) const { XXH3_freeState(state); }
-  };
-
-  std::span<const std::byte> window;
-  uint64_t windowStart = 0; ///< offset of the window in the file
-  uint64_t inWindow = 0;    ///< bytes of the window that were read
-  uint64_t hashed = 0;      ///< bytes of the window that were hashed
-  uint64_t endOfInput;
-  int fd = -1;
-  std::vector<std::byte> buffer;
-  std::unique_ptr<XXH3_state_t, FreeState> hash;
-};
-
-/// Closes a descriptor.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0)
-      close(fd);
-  }
-};
 
 } // namespace
 
 /// One run over one header.
 class GgufParser {
 public:
-  GgufParser(HeaderStream &stream, uint64_t fileBytes, std::string name)
+  GgufParser(GgufStream &stream, uint64_t fileBytes, std::string name)
       : stream(stream) {
     file.name = std::move(name);
     file.sizeOfFile = fileBytes;
@@ -287,7 +183,7 @@ private:
                 fmt::format("a bool is {}; only 0 and 1 are allowed", *it));
   }
 
-  HeaderStream &stream;
+  GgufStream &stream;
   Gguf file;
   std::string subject; ///< the key or tensor in hand, for messages
   uint64_t decodedBytes = 0;
@@ -436,7 +332,7 @@ Status GgufParser::readStrings(std::vector<std::string> &texts,
 
 Status GgufParser::readAlignment() {
   constexpr std::string_view kKey = "general.alignment";
-  file.dataAlignment = kDefaultAlignment;
+  file.dataAlignment = kGgufDefaultAlignment;
   const GgufValue *value = file.find(kKey);
   if (!value)
     return Status::ok();
@@ -446,20 +342,20 @@ Status GgufParser::readAlignment() {
                                     "u32",
                                     kKey, value->typeText()));
   const uint64_t alignment = value->scalarBits();
-  if (alignment < kMinAlignment || alignment > kMaxAlignment ||
-      !std::has_single_bit(alignment))
-    return fail(offset,
-                fmt::format("{} is {}; powers of two from {} to {} are "
-                            "supported",
-                            kKey, alignment, kMinAlignment, kMaxAlignment));
+  if (!ggufAlignmentIsValid(alignment))
+    return fail(offset, fmt::format("{} is {}; powers of two from {} to {} are "
+                                    "supported",
+                                    kKey, alignment, kGgufMinAlignment,
+                                    kGgufMaxAlignment));
   file.dataAlignment = alignment;
   return Status::ok();
 }
 
 Status GgufParser::readTensors(uint64_t count) {
   // The second vector of indices sorts the tensors by offset, later.
-  constexpr uint64_t kEach =
-      sizeof(GgufTensor) + kMaxDims * sizeof(uint64_t) + 2 * sizeof(uint32_t);
+  constexpr uint64_t kEach = sizeof(GgufTensor) +
+                             kGgufMaxDims * sizeof(uint64_t) +
+                             2 * sizeof(uint32_t);
   DS4_TRY(needCount(count, kMinTensorBytes, "tensors"));
   DS4_TRY(charge(count, kEach));
   file.tensorTable.reserve(count);
@@ -472,10 +368,10 @@ Status GgufParser::readTensors(uint64_t count) {
 
     uint32_t dims = 0;
     DS4_TRY(read(dims, "the number of dimensions"));
-    if (dims > kMaxDims)
-      return fail(
-          tensor.headerOffset,
-          fmt::format("it has {} dimensions; ggml allows {}", dims, kMaxDims));
+    if (dims > kGgufMaxDims)
+      return fail(tensor.headerOffset,
+                  fmt::format("it has {} dimensions; ggml allows {}", dims,
+                              kGgufMaxDims));
     tensor.dims.resize(dims);
     for (uint64_t &dim : tensor.dims)
       DS4_TRY(read(dim, "a dimension"));
@@ -562,7 +458,7 @@ Status GgufParser::refuseOverlap(std::span<const uint32_t> byOffset) const {
     const bool overlaps = tensor.bytes > room;
     // Other forks use the private ids for blocks of another size; a hole
     // behind such a tensor gives them away as an overlap does.
-    const bool isPrivate = tensor.typeId >= kFirstPrivateId;
+    const bool isPrivate = tensor.typeId >= kGgufFirstPrivateId;
     if (!overlaps && !(isPrivate && room - tensor.bytes >= file.dataAlignment))
       continue;
     std::string text = fmt::format(
@@ -578,67 +474,22 @@ Status GgufParser::refuseOverlap(std::span<const uint32_t> byOffset) const {
   return Status::ok();
 }
 
-std::string ggufQuoted(std::string_view text) {
-  constexpr size_t kMaxShown = 80;
-  std::string shown = "'";
-  for (unsigned char c : text.substr(0, kMaxShown)) {
-    if (c < 0x20 || c == 0x7f)
-      shown += fmt::format("\\x{:02x}", c);
-    else
-      shown += static_cast<char>(c);
-  }
-  return shown + (text.size() > kMaxShown ? "...'" : "'");
-}
-
-Result<uint64_t> ggufTensorBytes(std::string_view name,
-                                 std::span<const uint64_t> dims,
-                                 uint32_t typeId) {
-  auto refuse = [&](std::string_view text) {
-    return invalidInput(fmt::format("tensor {}: {}", ggufQuoted(name), text));
-  };
-  if (dims.empty())
-    return refuse("it has no dimensions");
-  if (dims.size() > kMaxDims)
-    return refuse(fmt::format("it has {} dimensions; ggml allows {}",
-                              dims.size(), kMaxDims));
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (dims[i] == 0)
-      return refuse(fmt::format("dimension {} is 0", i));
-
-  std::optional<WeightFormat> format = weightFormatFromId(typeId);
-  if (!format)
-    return refuse(fmt::format(
-        "it uses ggml type {}, which this build does not know{}", typeId,
-        typeId < kFirstPrivateId
-            ? ": quantise the model to a supported format"
-            : "; ids from 100 on are private to forks of llama.cpp, which give "
-              "them different meanings: use a file made for ROCmFPX"));
-  const WeightFormatInfo &info = weightFormatInfo(*format);
-  if (dims[0] % info.rowMultiple != 0)
-    return refuse(fmt::format("row length {} is not a multiple of {}, as {} "
-                              "needs",
-                              dims[0], info.rowMultiple, info.name));
-
-  uint64_t bytes = 0;
-  bool wraps = __builtin_mul_overflow(dims[0] / info.blockElements,
-                                      uint64_t{info.blockBytes}, &bytes);
-  uint64_t elements = dims[0];
-  for (uint64_t dim : dims.subspan(1)) {
-    wraps |= __builtin_mul_overflow(bytes, dim, &bytes);
-    wraps |= __builtin_mul_overflow(elements, dim, &elements);
-  }
-  if (wraps)
-    return refuse(fmt::format("its size, {} of {}, does not fit 64 bits",
-                              fmt::join(dims, " x "), info.name));
-  return bytes;
-}
-
 Result<Gguf> Gguf::parse(std::span<const std::byte> header, uint64_t fileBytes,
                          std::string name) {
-  HeaderStream stream(
-      header.first(std::min<uint64_t>(header.size(), fileBytes)));
+  GgufStream stream(header.first(std::min<uint64_t>(header.size(), fileBytes)));
   return GgufParser(stream, fileBytes, std::move(name)).run();
 }
+
+namespace {
+/// Closes a descriptor.
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0)
+      close(fd);
+  }
+};
+} // namespace
 
 Result<Gguf> Gguf::open(const std::filesystem::path &path) {
   auto refuse = [&](int code) {
@@ -656,7 +507,7 @@ Result<Gguf> Gguf::open(const std::filesystem::path &path) {
     return ioError(
         fmt::format("cannot open {}: it is not a regular file", path.string()));
   const auto fileBytes = static_cast<uint64_t>(facts.st_size);
-  HeaderStream stream(file.fd, fileBytes);
+  GgufStream stream(file.fd, fileBytes);
   return GgufParser(stream, fileBytes, path.string()).run();
 }
 

@@ -50,7 +50,8 @@ public:
       put(dim);
     put(typeId);
     put(offset);
-    if (Result<uint64_t> bytes = ggufTensorBytes(name, dims, typeId))
+    Result<uint64_t> bytes = ggufTensorBytes(name, dims, typeId);
+    if (bytes && *bytes < kMaxData && offset < kMaxData)
       dataBytes = std::max(dataBytes, offset + *bytes);
     return *this;
   }
@@ -83,6 +84,9 @@ public:
     return bytes;
   }
 
+  /// Data beyond this are not part of image().
+  static constexpr uint64_t kMaxData = 1 << 20;
+
   /// What the reader says about image().
   Result<Gguf> parse() const {
     std::vector<std::byte> bytes = image();
@@ -93,6 +97,52 @@ private:
   std::vector<std::byte> metadata, table;
   uint64_t pairs = 0, tensors = 0, dataBytes = 0;
 };
+
+/// Two tensors and a value of every type.
+inline GgufBytes ggufOfEveryType() {
+  GgufBytes file;
+  file.pair("a.u8", GgufType::uint8).put(uint8_t{200});
+  file.pair("a.i8", GgufType::int8).put(int8_t{-3});
+  file.pair("a.u16", GgufType::uint16).put(uint16_t{60000});
+  file.pair("a.i16", GgufType::int16).put(int16_t{-300});
+  file.pair("a.u32", GgufType::uint32).put(uint32_t{4000000000u});
+  file.pair("a.i32", GgufType::int32).put(int32_t{-70000});
+  file.pair("a.u64", GgufType::uint64).put(UINT64_MAX);
+  file.pair("a.i64", GgufType::int64).put(INT64_MIN);
+  file.pair("a.f32", GgufType::float32).put(1e-6f);
+  file.pair("a.f64", GgufType::float64).put(0.1);
+  file.pair("a.bool", GgufType::boolean).put(uint8_t{1});
+  file.pair("a.string", GgufType::string).text("deepseek4");
+  file.pair("b.strings", GgufType::array)
+      .array(GgufType::string, 3)
+      .text("\xc4\xa0the")
+      .text("")
+      .text("a string that is longer than any inline buffer");
+  file.pair("b.ints", GgufType::array)
+      .array(GgufType::int32, 3)
+      .put(int32_t{0})
+      .put(int32_t{-4})
+      .put(int32_t{128});
+  file.pair("b.floats", GgufType::array)
+      .array(GgufType::float32, 2)
+      .put(10.0f)
+      .put(2.5f);
+  file.pair("b.bytes", GgufType::array)
+      .array(GgufType::uint8, 3)
+      .put(uint8_t{1})
+      .put(uint8_t{0})
+      .put(uint8_t{255});
+  file.pair("b.empty", GgufType::array).array(GgufType::string, 0);
+  file.pair("b.nested", GgufType::array)
+      .array(GgufType::array, 2)
+      .array(GgufType::uint16, 1)
+      .put(uint16_t{7})
+      .array(GgufType::string, 1)
+      .text("x");
+  file.tensor("w", {64, 3}, WeightFormat::q8_0, 0);
+  file.tensor("norm.weight", {5}, WeightFormat::f32, 224);
+  return file;
+}
 
 } // namespace ds4
 

@@ -8,60 +8,10 @@
 
 using namespace ds4;
 
-namespace {
-
-/// Two tensors and a value of every type.
-GgufBytes everyType() {
-  GgufBytes file;
-  file.pair("a.u8", GgufType::uint8).put(uint8_t{200});
-  file.pair("a.i8", GgufType::int8).put(int8_t{-3});
-  file.pair("a.u16", GgufType::uint16).put(uint16_t{60000});
-  file.pair("a.i16", GgufType::int16).put(int16_t{-300});
-  file.pair("a.u32", GgufType::uint32).put(uint32_t{4000000000u});
-  file.pair("a.i32", GgufType::int32).put(int32_t{-70000});
-  file.pair("a.u64", GgufType::uint64).put(UINT64_MAX);
-  file.pair("a.i64", GgufType::int64).put(INT64_MIN);
-  file.pair("a.f32", GgufType::float32).put(1e-6f);
-  file.pair("a.f64", GgufType::float64).put(0.1);
-  file.pair("a.bool", GgufType::boolean).put(uint8_t{1});
-  file.pair("a.string", GgufType::string).text("deepseek4");
-  file.pair("b.strings", GgufType::array)
-      .array(GgufType::string, 3)
-      .text("\xc4\xa0the")
-      .text("")
-      .text("a string that is longer than any inline buffer");
-  file.pair("b.ints", GgufType::array)
-      .array(GgufType::int32, 3)
-      .put(int32_t{0})
-      .put(int32_t{-4})
-      .put(int32_t{128});
-  file.pair("b.floats", GgufType::array)
-      .array(GgufType::float32, 2)
-      .put(10.0f)
-      .put(2.5f);
-  file.pair("b.bytes", GgufType::array)
-      .array(GgufType::uint8, 3)
-      .put(uint8_t{1})
-      .put(uint8_t{0})
-      .put(uint8_t{255});
-  file.pair("b.empty", GgufType::array).array(GgufType::string, 0);
-  file.pair("b.nested", GgufType::array)
-      .array(GgufType::array, 2)
-      .array(GgufType::uint16, 1)
-      .put(uint16_t{7})
-      .array(GgufType::string, 1)
-      .text("x");
-  file.tensor("w", {64, 3}, WeightFormat::q8_0, 0);
-  file.tensor("norm.weight", {5}, WeightFormat::f32, 224);
-  return file;
-}
-
-std::string textOf(const Error &error) { return error.text; }
-
-} // namespace
+static std::string textOf(const Error &error) { return error.text; }
 
 TEST(Gguf, ReadsTensorsAndTheirPlaces) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   EXPECT_EQ(file->version(), 3u);
@@ -89,7 +39,7 @@ TEST(Gguf, ReadsTensorsAndTheirPlaces) {
 }
 
 TEST(Gguf, IntegersOfAnyWidth) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   EXPECT_EQ(*file->u64("a.u8"), 200u);
@@ -108,7 +58,7 @@ TEST(Gguf, IntegersOfAnyWidth) {
 }
 
 TEST(Gguf, OtherScalars) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   EXPECT_EQ(*file->f64("a.f32"), double{1e-6f});
@@ -123,7 +73,7 @@ TEST(Gguf, OtherScalars) {
 }
 
 TEST(Gguf, Arrays) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   auto strings = file->stringArray("b.strings");
@@ -158,7 +108,7 @@ TEST(Gguf, Arrays) {
 }
 
 TEST(Gguf, GetterErrorsNameKeyTypesAndPlace) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   EXPECT_EQ(textOf(file->u64("a.none").error()),
@@ -174,7 +124,7 @@ TEST(Gguf, GetterErrorsNameKeyTypesAndPlace) {
 }
 
 TEST(Gguf, OptionalKeys) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   EXPECT_EQ(*file->u64Or("a.none", 7), 7u);
@@ -189,7 +139,7 @@ TEST(Gguf, OptionalKeys) {
 }
 
 TEST(Gguf, FingerprintIsOfTheHeaderAlone) {
-  GgufBytes bytes = everyType();
+  GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();
   ASSERT_TRUE(file) << file.error().text;
   EXPECT_EQ(file->fingerprint().size(), 32u);

@@ -1,0 +1,275 @@
+// GgufWriter.cpp - encodes a header, has the reader check it, then streams the
+// data. The checks are the reader's, so that the two cannot disagree.
+#include "runtime/GgufWriter.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace ds4 {
+
+namespace {
+
+/// Appends numbers and texts as GGUF stores them.
+class Encoder {
+public:
+  std::vector<std::byte> bytes;
+
+  void raw(const void *from, size_t count) {
+    auto *begin = static_cast<const std::byte *>(from);
+    bytes.insert(bytes.end(), begin, begin + count);
+  }
+  template <typename T> void put(T value) { raw(&value, sizeof(T)); }
+  void text(std::string_view value) {
+    put<uint64_t>(value.size());
+    raw(value.data(), value.size());
+  }
+  /// `value` without its type.
+  void value(const GgufValue &value) {
+    if (value.isArray())
+      return array(value);
+    if (const std::string *string = value.asString())
+      return text(*string);
+    const uint64_t bits = value.scalarBits();
+    raw(&bits, ggufTypeBytes(value.type()));
+  }
+
+private:
+  void array(const GgufValue &value) {
+    put(value.elementType());
+    put(value.size());
+    if (auto packed = value.packed())
+      raw(packed->data(), packed->size());
+    else if (auto strings = value.strings())
+      for (const std::string &string : *strings)
+        text(string);
+    else if (auto arrays = value.arrays())
+      for (const GgufValue &inner : *arrays)
+        array(inner);
+  }
+};
+
+/// A file under a temporary name; removed unless it was committed.
+class TemporaryFile {
+public:
+  explicit TemporaryFile(std::filesystem::path target)
+      : target(std::move(target)) {}
+  ~TemporaryFile() {
+    if (fd >= 0)
+      ::close(fd);
+    if (!temporary.empty())
+      ::unlink(temporary.c_str());
+  }
+  TemporaryFile(const TemporaryFile &) = delete;
+  TemporaryFile &operator=(const TemporaryFile &) = delete;
+
+  Status create() {
+    static std::atomic<unsigned> serial = 0;
+    std::filesystem::path name = target;
+    name += fmt::format(".{}.{}.tmp", ::getpid(), serial++);
+    fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+      return failed("create", name);
+    temporary = std::move(name);
+    return Status::ok();
+  }
+
+  Status append(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t done = ::write(fd, bytes.data(), bytes.size());
+      if (done < 0 && errno == EINTR)
+        continue;
+      if (done < 0)
+        return failed("write", temporary);
+      bytes = bytes.subspan(done);
+    }
+    return Status::ok();
+  }
+
+  Status extend(uint64_t bytes) {
+    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+      return failed("extend", temporary);
+    return Status::ok();
+  }
+
+  /// Makes the bytes durable, then the name.
+  Status commit() {
+    if (::fsync(fd) != 0)
+      return failed("sync", temporary);
+    const int closed = ::close(fd);
+    fd = -1;
+    if (closed != 0)
+      return failed("close", temporary);
+    if (std::rename(temporary.c_str(), target.c_str()) != 0)
+      return failed("rename a temporary file to", target);
+    temporary.clear();
+    const std::filesystem::path folder =
+        target.has_parent_path() ? target.parent_path() : ".";
+    const int folderFd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+    if (folderFd < 0)
+      return failed("open", folder);
+    const bool synced = ::fsync(folderFd) == 0;
+    const Status status = synced ? Status::ok() : failed("sync", folder);
+    ::close(folderFd);
+    return status;
+  }
+
+private:
+  static Error failed(std::string_view what,
+                      const std::filesystem::path &where) {
+    return ioError(fmt::format("cannot {} {}: {}", what, where.string(),
+                               std::strerror(errno)));
+  }
+
+  std::filesystem::path target, temporary;
+  int fd = -1;
+};
+
+} // namespace
+
+static uint64_t alignUp(uint64_t bytes, uint64_t alignment) {
+  return (bytes + alignment - 1) & ~(alignment - 1);
+}
+
+void GgufWriter::set(std::string key, GgufValue value) {
+  auto it =
+      std::ranges::find(pairs, key, &std::pair<std::string, GgufValue>::first);
+  if (it != pairs.end())
+    it->second = std::move(value);
+  else
+    pairs.emplace_back(std::move(key), std::move(value));
+}
+
+void GgufWriter::copyMetadata(const Gguf &from) {
+  for (const std::string &key : from.keys())
+    set(key, *from.find(key));
+}
+
+Status GgufWriter::addTensor(std::string name, std::vector<uint64_t> dims,
+                             WeightFormat format, Producer producer) {
+  DS4_TRY(declareTensor(std::move(name), std::move(dims), format));
+  tensors.back().producer = std::move(producer);
+  return Status::ok();
+}
+
+Status GgufWriter::addTensor(std::string name, std::vector<uint64_t> dims,
+                             WeightFormat format, std::vector<std::byte> data) {
+  DS4_ASSIGN(const uint64_t expected,
+             ggufTensorBytes(name, dims, static_cast<uint32_t>(format)));
+  if (data.size() != expected)
+    return invalidInput(fmt::format("tensor {}: got {} bytes of data, but its "
+                                    "shape and format need {}",
+                                    ggufQuoted(name), data.size(), expected));
+  return addTensor(
+      std::move(name), std::move(dims), format,
+      [data = std::move(data)](const Sink &sink) { return sink(data); });
+}
+
+Status GgufWriter::declareTensor(std::string name, std::vector<uint64_t> dims,
+                                 WeightFormat format) {
+  DS4_ASSIGN(const uint64_t bytes,
+             ggufTensorBytes(name, dims, static_cast<uint32_t>(format)));
+  tensors.push_back({std::move(name), std::move(dims), format, bytes, {}});
+  return Status::ok();
+}
+
+Result<GgufWriter::Layout> GgufWriter::layOut() const {
+  Layout layout{{}, kGgufDefaultAlignment, 0};
+  Encoder encoder;
+  encoder.raw("GGUF", 4);
+  encoder.put<uint32_t>(3);
+  encoder.put<uint64_t>(tensors.size());
+  encoder.put<uint64_t>(pairs.size());
+  for (const auto &[key, value] : pairs) {
+    encoder.text(key);
+    encoder.put(value.type());
+    encoder.value(value);
+    // An alignment that is none is left for the reader to refuse.
+    if (key == "general.alignment" && value.type() == GgufType::uint32 &&
+        ggufAlignmentIsValid(value.scalarBits()))
+      layout.alignment = value.scalarBits();
+  }
+
+  uint64_t offset = 0;
+  for (const Entry &tensor : tensors) {
+    encoder.text(tensor.name);
+    encoder.put(static_cast<uint32_t>(tensor.dims.size()));
+    for (uint64_t dim : tensor.dims)
+      encoder.put(dim);
+    encoder.put(tensor.format);
+    encoder.put(offset);
+    // Files end below 2^63, so that sums of two such sizes cannot wrap.
+    if (tensor.bytes > INT64_MAX / 2 || offset > INT64_MAX / 2)
+      return invalidInput(fmt::format("tensor {}: its data end beyond the "
+                                      "largest size of a file",
+                                      ggufQuoted(tensor.name)));
+    offset = alignUp(offset + tensor.bytes, layout.alignment);
+  }
+  layout.header = std::move(encoder.bytes);
+  layout.header.resize(alignUp(layout.header.size(), layout.alignment));
+  layout.fileBytes = layout.header.size() + offset;
+  DS4_TRY(Gguf::parse(layout.header, layout.fileBytes, "GGUF to write"));
+  return layout;
+}
+
+Result<std::vector<std::byte>> GgufWriter::header() const {
+  DS4_ASSIGN(Layout layout, layOut());
+  return std::move(layout.header);
+}
+
+Result<uint64_t> GgufWriter::fileBytes() const {
+  DS4_ASSIGN(const Layout layout, layOut());
+  return layout.fileBytes;
+}
+
+Status GgufWriter::write(const std::filesystem::path &path) const {
+  return writeFile(path, /*withData=*/true);
+}
+
+Status GgufWriter::writeSparse(const std::filesystem::path &path) const {
+  return writeFile(path, /*withData=*/false);
+}
+
+Status GgufWriter::writeFile(const std::filesystem::path &path,
+                             bool withData) const {
+  DS4_ASSIGN(const Layout layout, layOut());
+  TemporaryFile file(path);
+  DS4_TRY(file.create());
+  DS4_TRY(file.append(layout.header));
+  if (!withData) {
+    DS4_TRY(file.extend(layout.fileBytes));
+    return file.commit();
+  }
+
+  const std::vector<std::byte> zeros(layout.alignment);
+  for (const Entry &tensor : tensors) {
+    if (!tensor.producer)
+      return invalidInput(fmt::format("tensor {} was declared without data",
+                                      ggufQuoted(tensor.name)));
+    auto wrongSize = [&](std::string_view found) {
+      return invalidInput(fmt::format("tensor {}: its producer gave {} bytes, "
+                                      "but its shape and format need {}",
+                                      ggufQuoted(tensor.name), found,
+                                      tensor.bytes));
+    };
+    uint64_t done = 0;
+    DS4_TRY(tensor.producer([&](std::span<const std::byte> bytes) -> Status {
+      if (bytes.size() > tensor.bytes - done)
+        return wrongSize("more");
+      done += bytes.size();
+      return file.append(bytes);
+    }));
+    if (done != tensor.bytes)
+      return wrongSize(fmt::format("{}", done));
+    const uint64_t padding = alignUp(done, layout.alignment) - done;
+    DS4_TRY(file.append(std::span(zeros).first(padding)));
+  }
+  return file.commit();
+}
+
+} // namespace ds4
