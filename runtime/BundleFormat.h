@@ -52,13 +52,16 @@ enum class ArgKind {
   table,  ///< a RopeTable, by name
   tokens, ///< i32 [capacity]: the step's token ids
   step,   ///< Step
-  status, ///< StepStatus
+  status, ///< StepStatus [launches]; offset in bytes of the launch's own
+  null,   ///< a null pointer: an operand that the op does not have
 };
 
 struct Arg {
   ArgKind kind;
-  std::string name;    ///< for weight, books, state, table
-  uint64_t offset = 0; ///< bytes, for arena
+  std::string name{};  ///< for weight, books, state, table
+  uint64_t offset = 0; ///< bytes, for arena and status
+
+  bool operator==(const Arg &) const = default;
 };
 
 /// Row domain of a launch or buffer: 1 tokens, R >= 2 windows of R tokens,
