@@ -4,6 +4,7 @@
 #ifndef DS4_CODEGEN_KERNELTABLE_H
 #define DS4_CODEGEN_KERNELTABLE_H
 
+#include "codegen/Unit.h"
 #include "ir/Ds4Ops.h"
 #include "runtime/BundleFormat.h"
 
@@ -52,10 +53,6 @@ mlir::FailureOr<KernelSpec> kernelFor(mlir::Operation *op);
 /// Text of the unit: a comment, prelude, constants, decoder, device file. The
 /// kernel's symbol is KERNEL_HASH with the first 8 hex digits of the hash of
 /// the text and of every file that it includes.
-struct Unit {
-  std::string symbol;
-  std::string text;
-};
 Unit emitUnit(const KernelSpec &spec);
 
 } // namespace ds4::codegen

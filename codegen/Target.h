@@ -1,0 +1,32 @@
+// Target.h - what codegen knows of a target: one table row each.
+#ifndef DS4_CODEGEN_TARGET_H
+#define DS4_CODEGEN_TARGET_H
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ds4::codegen {
+
+/// Facts of a target.
+struct Target {
+  std::string_view name;     ///< as in bundles: "host"
+  std::string_view triple;   ///< for clang and LLVM
+  std::string_view cpu;      ///< -target-cpu; for host also what it needs
+  std::string_view language; ///< clang's -x
+  std::string_view linkMode; ///< lld's -m
+  unsigned waveSize;         ///< lanes of a wave
+};
+
+/// All targets, ascending by name.
+std::span<const Target> targets();
+
+/// The target of this name, or null.
+const Target *findTarget(std::string_view name);
+
+/// Names of all targets, comma separated, for messages.
+std::string targetNames();
+
+} // namespace ds4::codegen
+
+#endif // DS4_CODEGEN_TARGET_H
