@@ -3,6 +3,8 @@
 // piece of 50,000 letters costs O(n log n), not O(n^2).
 #include "runtime/Tokenizer.h"
 
+#include "runtime/Gguf.h"
+
 #include <fmt/format.h>
 #include <utf8proc.h>
 
@@ -76,14 +78,14 @@ struct Tokenizer::MergeBuffers {
 Result<Tokenizer> Tokenizer::create(const TokenizerData &data) {
   if (data.model != "gpt2")
     return invalidInput(fmt::format(
-        "tokenizer.ggml.model is '{}': this engine has byte-level BPE only, "
+        "tokenizer.ggml.model is {}: this engine has byte-level BPE only, "
         "which is called 'gpt2'",
-        data.model));
+        ggufQuoted(data.model)));
   if (data.pre != "joyai-llm")
     return invalidInput(fmt::format(
-        "tokenizer.ggml.pre is '{}': the only pre-tokenizer of this engine is "
+        "tokenizer.ggml.pre is {}: the only pre-tokenizer of this engine is "
         "'joyai-llm' (DeepSeek V4); another one would cut words elsewhere",
-        data.pre));
+        ggufQuoted(data.pre)));
   Tokenizer tokenizer;
   DS4_TRY(tokenizer.addTokens(data));
   DS4_TRY(tokenizer.addMerges(data));
@@ -123,17 +125,17 @@ Status Tokenizer::addTokens(const TokenizerData &data) {
     int64_t type = data.tokenTypes[index];
     if (type < kNormal || type >= kByte)
       return invalidInput(fmt::format(
-          "tokenizer.ggml.token_type[{}] is {} for token '{}': byte-level BPE "
+          "tokenizer.ggml.token_type[{}] is {} for token {}: byte-level BPE "
           "has types 1 to 5",
-          index, type, spelling));
+          index, type, ggufQuoted(spelling)));
     if (spelling.empty())
       return invalidInput(
           fmt::format("tokenizer.ggml.tokens[{}] is empty", index));
     auto [known, isNew] = ids.emplace(spelling, id);
     if (!isNew)
       return invalidInput(
-          fmt::format("tokenizer.ggml.tokens[{}] and [{}] are both spelt '{}'",
-                      known->second, index, spelling));
+          fmt::format("tokenizer.ggml.tokens[{}] and [{}] are both spelt {}",
+                      known->second, index, ggufQuoted(spelling)));
     special.push_back(type != kNormal);
     if (type != kNormal) {
       bytes.push_back(spelling);
@@ -144,9 +146,9 @@ Status Tokenizer::addTokens(const TokenizerData &data) {
     std::optional<std::string> text = alphabet.bytesOf(spelling);
     if (!text)
       return invalidInput(fmt::format(
-          "tokenizer.ggml.tokens[{}] '{}' has type normal, but has a letter "
+          "tokenizer.ggml.tokens[{}] {} has type normal, but has a letter "
           "outside the byte alphabet",
-          index, spelling));
+          index, ggufQuoted(spelling)));
     if (text->size() == 1)
       byteTokens[static_cast<uint8_t>(text->front())] = id;
     bytes.push_back(std::move(*text));
@@ -172,9 +174,9 @@ Status Tokenizer::addMerges(const TokenizerData &data) {
     size_t space = text.find(' ');
     if (space == std::string::npos || space == 0 || space + 1 == text.size() ||
         text.find(' ', space + 1) != std::string::npos)
-      return invalidInput(fmt::format("tokenizer.ggml.merges[{}] '{}' is not "
+      return invalidInput(fmt::format("tokenizer.ggml.merges[{}] {} is not "
                                       "two tokens with a space between",
-                                      rank, text));
+                                      rank, ggufQuoted(text)));
     std::string left = text.substr(0, space), right = text.substr(space + 1);
     Merge merge{};
     for (auto [spelling, id] :
@@ -182,9 +184,10 @@ Status Tokenizer::addMerges(const TokenizerData &data) {
           std::pair(left + right, &merge.result)}) {
       std::optional<TokenId> found = idOf(spelling);
       if (!found)
-        return invalidInput(fmt::format("tokenizer.ggml.merges[{}] '{}' needs "
-                                        "token '{}', which does not exist",
-                                        rank, text, spelling));
+        return invalidInput(fmt::format("tokenizer.ggml.merges[{}] {} needs "
+                                        "token {}, which does not exist",
+                                        rank, ggufQuoted(text),
+                                        ggufQuoted(spelling)));
       *id = *found;
     }
     merges.push_back(merge);
@@ -195,8 +198,8 @@ Status Tokenizer::addMerges(const TokenizerData &data) {
       continue;
     if (!ranks.emplace(pairKey(merge.left, merge.right), rank).second)
       return invalidInput(
-          fmt::format("tokenizer.ggml.merges[{}] '{}' repeats an earlier merge",
-                      rank, text));
+          fmt::format("tokenizer.ggml.merges[{}] {} repeats an earlier merge",
+                      rank, ggufQuoted(text)));
   }
   return Status::ok();
 }
@@ -208,8 +211,8 @@ Result<TokenId> Tokenizer::boundaryToken(std::optional<int64_t> id,
     std::optional<TokenId> found = idOf(spelling);
     if (!found)
       return invalidInput(
-          fmt::format("the file has neither tokenizer.ggml.{} nor a token '{}'",
-                      key, spelling));
+          fmt::format("the file has neither tokenizer.ggml.{} nor a token {}",
+                      key, ggufQuoted(spelling)));
     id = *found;
   }
   if (*id < 0 || static_cast<uint64_t>(*id) >= size())
@@ -365,6 +368,31 @@ std::optional<TokenId> Tokenizer::idOf(std::string_view spelling) const {
 bool Tokenizer::isSpecial(TokenId id) const {
   assert(isValid(id) && "a token id out of range");
   return special[static_cast<size_t>(id)];
+}
+
+Result<Tokenizer> loadTokenizer(const Gguf &file) {
+  TokenizerData data;
+  DS4_ASSIGN(data.model, file.string("tokenizer.ggml.model"));
+  DS4_ASSIGN(data.pre, file.string("tokenizer.ggml.pre"));
+  DS4_ASSIGN(data.tokens, file.stringArray("tokenizer.ggml.tokens"));
+  DS4_ASSIGN(data.merges, file.stringArray("tokenizer.ggml.merges"));
+  DS4_ASSIGN(data.tokenTypes, file.intArray("tokenizer.ggml.token_type"));
+  for (auto [key, id] : {std::pair("tokenizer.ggml.bos_token_id", &data.bos),
+                         std::pair("tokenizer.ggml.eos_token_id", &data.eos)}) {
+    if (!file.find(key))
+      continue;
+    DS4_ASSIGN(*id, file.i64(key));
+  }
+  DS4_ASSIGN(std::string architecture, file.string("general.architecture"));
+  std::string vocabSizeKey = architecture + ".vocab_size";
+  if (file.find(vocabSizeKey)) {
+    DS4_ASSIGN(data.vocabSize, file.u64(vocabSizeKey));
+  }
+  Result<Tokenizer> tokenizer = Tokenizer::create(data);
+  if (!tokenizer)
+    return Error{tokenizer.error().code,
+                 fmt::format("{}: {}", file.path(), tokenizer.error().text)};
+  return tokenizer;
 }
 
 } // namespace ds4

@@ -107,6 +107,11 @@ private:
   TokenId bosId = -1, eosId = -1;
 };
 
+class Gguf;
+
+/// The tokenizer of a model file. Errors begin with the file's path.
+Result<Tokenizer> loadTokenizer(const Gguf &file);
+
 } // namespace ds4
 
 #endif // DS4_RUNTIME_TOKENIZER_H

@@ -1,6 +1,8 @@
 // Encoding and decoding with the vocabulary of ds4-tiny: against the vectors
 // of the public tokenizers library, and what must hold for any bytes.
 #include "runtime/Tokenizer.h"
+#include "runtime/Gguf.h"
+#include "runtime/test/GgufBytes.h"
 #include "runtime/test/TokenizerFixture.h"
 
 #include <gmock/gmock.h>
@@ -255,4 +257,46 @@ TEST(Tokenizer, RefusesMalformedData) {
   EXPECT_THAT(broken([](V &v) { v.tokens[1] = "<eos>"; }),
               HasSubstr("neither tokenizer.ggml.eos_token_id nor"));
   EXPECT_THAT(failure(Vocabulary{}), HasSubstr("byte 0x00"));
+}
+
+TEST(Tokenizer, LoadsFromTheDemoModel) {
+  Result<Gguf> file =
+      Gguf::open(DS4_SOURCE_DIR "/models/ds4-tiny/ds4-tiny-strix.gguf");
+  ASSERT_TRUE(file) << file.error().text;
+  Result<Tokenizer> loaded = loadTokenizer(*file);
+  ASSERT_TRUE(loaded) << loaded.error().text;
+  const Tokenizer &built = demoTokenizer();
+  ASSERT_EQ(loaded->size(), built.size());
+  EXPECT_EQ(loaded->bos(), built.bos());
+  EXPECT_EQ(loaded->eos(), built.eos());
+  for (TokenId id = 0; loaded->isValid(id); ++id) {
+    EXPECT_EQ(loaded->tokenBytes(id), built.tokenBytes(id));
+    EXPECT_EQ(loaded->isSpecial(id), built.isSpecial(id)) << id;
+  }
+  std::mt19937_64 random(4);
+  for (int round = 0; round < 1000; ++round) {
+    std::string text = randomText(random, 40);
+    ASSERT_EQ(loaded->encode(text, true), built.encode(text, true));
+  }
+}
+
+TEST(Tokenizer, LoadingNamesTheFile) {
+  GgufBytes bytes;
+  bytes.pair("tokenizer.ggml.model", GgufType::string).text("gpt2");
+  bytes.pair("tokenizer.ggml.pre", GgufType::string).text("qwen2");
+  auto failure = [&] {
+    Result<Gguf> file = bytes.parse();
+    EXPECT_TRUE(file) << file.error().text;
+    Result<Tokenizer> tokenizer = loadTokenizer(*file);
+    return tokenizer ? "no error" : tokenizer.error().text;
+  };
+  EXPECT_EQ(failure().find("test.gguf: metadata key 'tokenizer.ggml.tokens'"),
+            0u);
+  for (const char *key : {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"})
+    bytes.pair(key, GgufType::array).array(GgufType::string, 1).text("a b");
+  bytes.pair("tokenizer.ggml.token_type", GgufType::array)
+      .array(GgufType::int32, 1)
+      .put<int32_t>(1);
+  bytes.pair("general.architecture", GgufType::string).text("deepseek4");
+  EXPECT_EQ(failure().find("test.gguf: tokenizer.ggml.pre is 'qwen2'"), 0u);
 }
