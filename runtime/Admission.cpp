@@ -1,0 +1,100 @@
+// Admission.cpp - sums of the plan against what the kernel says is available.
+#include "runtime/Admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace ds4 {
+
+MemoryNeed memoryNeed(const Plan &plan, uint64_t stagingBytes) {
+  MemoryNeed need;
+  need.staging = stagingBytes;
+  for (const WeightDesc &weight : plan.weights)
+    need.weights += weight.bytes;
+  for (const BooksDesc &books : plan.books)
+    need.weights += uint64_t(books.experts) * 2 * sizeof(float) *
+                    weightFormatInfo(books.format).bookLevels;
+  for (const StateDesc &state : plan.states)
+    need.context += state.rows * state.rowBytes;
+  for (const RopeTable &table : plan.tables)
+    need.context += table.positions * table.dims * sizeof(float);
+  for (const Function &function : plan.functions)
+    need.arena = std::max(need.arena, function.arenaBytes);
+  return need;
+}
+
+/// First number of a file, or nothing ("max").
+static bool readNumber(const char *path, uint64_t &number) {
+  std::ifstream file(path);
+  return static_cast<bool>(file >> number);
+}
+
+uint64_t availableMemory() {
+  uint64_t available = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    std::istringstream words(line);
+    std::string key;
+    uint64_t kilobytes;
+    if (words >> key >> kilobytes && key == "MemAvailable:")
+      available = kilobytes * 1024;
+  }
+  // Version 2 of control groups, as a container sees its own.
+  uint64_t limit, used;
+  if (readNumber("/sys/fs/cgroup/memory.max", limit) &&
+      readNumber("/sys/fs/cgroup/memory.current", used)) {
+    uint64_t left = limit > used ? limit - used : 0;
+    // The page cache counts as used but gives way.
+    std::ifstream stat("/sys/fs/cgroup/memory.stat");
+    std::string key;
+    for (uint64_t value; stat >> key >> value;)
+      if (key == "inactive_file")
+        left += value;
+    available = available == 0 ? left : std::min(available, left);
+  }
+  return available;
+}
+
+std::string formatBytes(uint64_t bytes) {
+  if (bytes >= 1'000'000'000)
+    return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+  if (bytes >= 1'000'000)
+    return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+  if (bytes >= 1'000)
+    return fmt::format("{:.1f} KB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{} bytes", bytes);
+}
+
+Status admit(const MemoryNeed &need, uint64_t available, uint32_t context) {
+  if (available == 0 || need.total() <= available)
+    return Status::ok();
+  // Contexts are suggested in steps of this many tokens.
+  constexpr uint64_t kContextStep = 256;
+  uint64_t fixed = need.weights + need.arena + need.staging;
+  uint64_t fitting = 0;
+  if (fixed < available && need.context > 0)
+    fitting =
+        static_cast<uint64_t>(static_cast<double>(available - fixed) /
+                              static_cast<double>(need.context) * context) /
+        kContextStep * kContextStep;
+  std::string advice;
+  if (fitting > 0)
+    advice = fmt::format("rebuild the bundle with ds4c --context={}", fitting);
+  else if (need.weights < available && need.arena > available - need.weights)
+    advice = "rebuild the bundle with a smaller ds4c --prefill-chunk";
+  else
+    advice = "free memory or use a model file with smaller weights";
+  return Error{
+      ErrorCode::outOfMemory,
+      fmt::format("not enough memory: {} needed (weights {}, context of {} "
+                  "tokens {}, activations {}, staging {}), {} available; {}",
+                  formatBytes(need.total()), formatBytes(need.weights), context,
+                  formatBytes(need.context), formatBytes(need.arena),
+                  formatBytes(need.staging), formatBytes(available), advice)};
+}
+
+} // namespace ds4

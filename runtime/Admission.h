@@ -1,0 +1,38 @@
+// Admission.h - decides before the first allocation whether a bundle fits into
+// memory, and says which one setting to change if it does not.
+#ifndef DS4_RUNTIME_ADMISSION_H
+#define DS4_RUNTIME_ADMISSION_H
+
+#include "runtime/BundleFormat.h"
+#include "runtime/Result.h"
+
+#include <cstdint>
+
+namespace ds4 {
+
+/// Bytes that a session will allocate.
+struct MemoryNeed {
+  uint64_t weights = 0; ///< tensors and decode tables
+  uint64_t context = 0; ///< states and rotary tables: grow with the context
+  uint64_t arena = 0;   ///< activations of the largest phase
+  uint64_t staging = 0; ///< while loading
+
+  uint64_t total() const { return weights + context + arena + staging; }
+};
+
+MemoryNeed memoryNeed(const Plan &plan, uint64_t stagingBytes);
+
+/// What the machine can give now: MemAvailable of /proc/meminfo, less where the
+/// control group of this process has a limit. 0: unknown.
+uint64_t availableMemory();
+
+/// Error (outOfMemory): `need` is more than `available` bytes. `context` is the
+/// bundle's, for the advice.
+Status admit(const MemoryNeed &need, uint64_t available, uint32_t context);
+
+/// "1.50 GB", "312 KB"; powers of 1000.
+std::string formatBytes(uint64_t bytes);
+
+} // namespace ds4
+
+#endif // DS4_RUNTIME_ADMISSION_H

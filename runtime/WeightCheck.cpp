@@ -1,0 +1,248 @@
+// WeightCheck.cpp - the loops first ask "is anything wrong in these blocks"
+// without branches, so that checking keeps up with the disk, and look for the
+// culprit only then.
+#include "runtime/WeightCheck.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace ds4 {
+namespace {
+
+/// Largest valid UE4M3 scale byte.
+constexpr uint8_t kLargestScale = 0x7e;
+/// Type 107 is refused as affine above this share of blocks with byte 9 >
+/// byte 8: 0.52 of unequal pairs in dual files, 0.86 in affine ones
+/// (docs/rocmfpx.md, 2.2); fewer blocks than kAffineSample say nothing.
+constexpr double kAffineShare = 0.7;
+constexpr uint64_t kAffineSample = 256;
+
+constexpr std::string_view kDamaged = "the file is damaged, download it again";
+
+uint16_t load16(const uint8_t *at) {
+  uint16_t value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+uint32_t load32(const uint8_t *at) {
+  uint32_t value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+bool badF16(uint16_t bits) { return (bits & 0x7c00) == 0x7c00; }
+bool badBf16(uint16_t bits) { return (bits & 0x7f80) == 0x7f80; }
+bool badF32(uint32_t bits) { return (bits & 0x7f800000) == 0x7f800000; }
+
+/// Index of the first of `count` blocks, `stride` bytes apart, for which
+/// `bad(block)` holds.
+template <typename Bad>
+std::optional<uint64_t> firstBad(const uint8_t *data, uint64_t count,
+                                 uint64_t stride, Bad bad) {
+  constexpr uint64_t kBatch = 4096;
+  for (uint64_t begin = 0; begin < count; begin += kBatch) {
+    uint64_t end = std::min(count, begin + kBatch);
+    bool any = false;
+    for (uint64_t i = begin; i < end; ++i)
+      any |= bad(data + i * stride);
+    if (!any)
+      continue;
+    for (uint64_t i = begin; i < end; ++i)
+      if (bad(data + i * stride))
+        return i;
+  }
+  return std::nullopt;
+}
+
+/// Bytes of a block that are scale bytes: {first, number}.
+struct ScaleBytes {
+  uint32_t first, number;
+};
+
+ScaleBytes scaleBytes(WeightFormat format) {
+  switch (format) {
+  case WeightFormat::q4_0_rocmfp4_fast:
+    return {16, 1};
+  case WeightFormat::q3_0_rocmfpx:
+  case WeightFormat::q3_1_rocmfp3_mix:
+    return {12, 2};
+  default: // q2_1_rocmfp2_mix, q2_0_rocmfp2
+    return {8, 2};
+  }
+}
+
+} // namespace
+
+WeightCheck::WeightCheck(const WeightDesc &desc, uint64_t fileOffset,
+                         std::span<const uint8_t> modes)
+    : desc(desc), info(weightFormatInfo(desc.format)), fileOffset(fileOffset),
+      modes(modes) {}
+
+Status WeightCheck::feed(std::span<const std::byte> bytes) {
+  const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+  uint64_t left = bytes.size();
+  if (carried != 0) {
+    uint64_t taken = std::min<uint64_t>(left, info.blockBytes - carried);
+    std::memcpy(carry.data() + carried, data, taken);
+    carried += taken;
+    data += taken;
+    left -= taken;
+    if (carried < info.blockBytes)
+      return Status::ok();
+    DS4_TRY(checkBlocks(carry.data(), blocksSeen, 1));
+    ++blocksSeen;
+    carried = 0;
+  }
+  uint64_t whole = left / info.blockBytes;
+  DS4_TRY(checkBlocks(data, blocksSeen, whole));
+  blocksSeen += whole;
+  carried = left - whole * info.blockBytes;
+  if (carried != 0)
+    std::memcpy(carry.data(), data + whole * info.blockBytes, carried);
+  return Status::ok();
+}
+
+Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
+                                uint64_t count) {
+  uint64_t stride = info.blockBytes;
+  std::optional<uint64_t> bad;
+  switch (desc.format) {
+  case WeightFormat::f32:
+    bad = firstBad(data, count, stride,
+                   [](const uint8_t *at) { return badF32(load32(at)); });
+    break;
+  case WeightFormat::f16:
+    bad = firstBad(data, count, stride,
+                   [](const uint8_t *at) { return badF16(load16(at)); });
+    break;
+  case WeightFormat::bf16:
+    bad = firstBad(data, count, stride,
+                   [](const uint8_t *at) { return badBf16(load16(at)); });
+    break;
+  case WeightFormat::i32:
+    return checkTable(data, first, count);
+  case WeightFormat::q8_0:
+  case WeightFormat::q6_K: {
+    // The f16 scale: at the beginning of q8_0, at the end of q6_K.
+    uint64_t at = desc.format == WeightFormat::q8_0 ? 0 : 208;
+    bad = firstBad(data, count, stride, [at](const uint8_t *block) {
+      return badF16(load16(block + at));
+    });
+    if (bad)
+      return invalidInput(fmt::format(
+          "tensor `{}`: block {} has the scale 0x{:04x}, which is not finite, "
+          "at file offset {}; {}",
+          desc.name, first + *bad, load16(data + *bad * stride + at),
+          fileOffset + (first + *bad) * stride + at, kDamaged));
+    return Status::ok();
+  }
+  case WeightFormat::q3_1_rocmfp3_mix:
+  case WeightFormat::q2_1_rocmfp2_mix:
+    return checkMix(data, first, count);
+  case WeightFormat::q2_0_rocmfp2:
+    countAffine(data, count);
+    [[fallthrough]];
+  case WeightFormat::q4_0_rocmfp4_fast:
+  case WeightFormat::q3_0_rocmfpx:
+    return checkScaleBytes(data, first, count, false);
+  }
+  if (!bad)
+    return Status::ok();
+  uint32_t bits =
+      stride == 4 ? load32(data + *bad * stride) : load16(data + *bad * stride);
+  return invalidInput(
+      fmt::format("tensor `{}`: element {} is not finite (0x{:0{}x}) at file "
+                  "offset {}; {}",
+                  desc.name, first + *bad, bits, stride * 2,
+                  fileOffset + (first + *bad) * stride, kDamaged));
+}
+
+Status WeightCheck::checkScaleBytes(const uint8_t *data, uint64_t first,
+                                    uint64_t count, bool selectorBit) {
+  auto [at, number] = scaleBytes(desc.format);
+  uint8_t mask = selectorBit ? 0x7f : 0xff;
+  uint32_t last = at + number - 1;
+  auto bad =
+      firstBad(data, count, info.blockBytes, [=](const uint8_t *block) -> bool {
+        return ((block[at] & mask) > kLargestScale) |
+               ((block[last] & mask) > kLargestScale);
+      });
+  if (!bad)
+    return Status::ok();
+  const uint8_t *block = data + *bad * info.blockBytes;
+  uint32_t culprit = (block[at] & mask) > kLargestScale ? at : last;
+  uint64_t offset = fileOffset + (first + *bad) * info.blockBytes + culprit;
+  if (selectorBit)
+    return invalidInput(fmt::format(
+        "tensor `{}`: block {} has scale byte 0x{:02x} at file offset {}; its "
+        "low 7 bits must be 0x00..0x7e ({})",
+        desc.name, first + *bad, block[culprit], offset, kDamaged));
+  bool variants = desc.format == WeightFormat::q2_0_rocmfp2;
+  return invalidInput(fmt::format(
+      "tensor `{}`: block {} has scale byte 0x{:02x} at file offset {}; valid "
+      "bytes are 0x00..0x7e ({}{})",
+      desc.name, first + *bad, block[culprit], offset, kDamaged,
+      variants ? ", or type 107 was written in another variant" : ""));
+}
+
+Status WeightCheck::checkMix(const uint8_t *data, uint64_t first,
+                             uint64_t count) {
+  if (modes.empty())
+    return checkScaleBytes(data, first, count, /*selectorBit=*/true);
+  // Runs of blocks of one expert share a mode.
+  uint64_t perExpert = desc.bytes / info.blockBytes / modes.size();
+  for (uint64_t done = 0; done < count;) {
+    uint64_t expert = (first + done) / perExpert;
+    uint64_t run =
+        std::min(count - done, (expert + 1) * perExpert - (first + done));
+    DS4_TRY(checkScaleBytes(data + done * info.blockBytes, first + done, run,
+                            /*selectorBit=*/modes[expert] != 0));
+    done += run;
+  }
+  return Status::ok();
+}
+
+Status WeightCheck::checkTable(const uint8_t *data, uint64_t first,
+                               uint64_t count) {
+  uint32_t limit = desc.valueLimit;
+  if (limit == 0)
+    return Status::ok();
+  // As unsigned, a negative value is above every limit.
+  auto bad = firstBad(data, count, 4, [limit](const uint8_t *at) {
+    return load32(at) >= limit;
+  });
+  if (!bad)
+    return Status::ok();
+  uint64_t element = first + *bad;
+  return invalidInput(fmt::format(
+      "tensor `{}`: row {} names expert {} at file offset {}, the model has "
+      "experts 0..{}; {}",
+      desc.name, element / static_cast<uint64_t>(desc.shape.back()),
+      static_cast<int32_t>(load32(data + *bad * 4)), fileOffset + element * 4,
+      limit - 1, kDamaged));
+}
+
+void WeightCheck::countAffine(const uint8_t *data, uint64_t count) {
+  uint64_t above = 0;
+  for (uint64_t i = 0; i < count; ++i)
+    above += data[i * 10 + 9] > data[i * 10 + 8];
+  offsetAboveScale += above;
+}
+
+Status WeightCheck::finish() const {
+  if (desc.format != WeightFormat::q2_0_rocmfp2 || blocksSeen < kAffineSample ||
+      static_cast<double>(offsetAboveScale) <=
+          kAffineShare * static_cast<double>(blocksSeen))
+    return Status::ok();
+  return invalidInput(fmt::format(
+      "tensor `{}` at file offset {}: scale bytes look like the affine layout "
+      "but the dual layout was selected (second byte above the first in {} of "
+      "{} blocks); use a file of type 107 in the dual variant",
+      desc.name, fileOffset, offsetAboveScale, blocksSeen));
+}
+
+} // namespace ds4

@@ -1,0 +1,253 @@
+// WeightLoader.cpp - the file is cut into aligned chunks that hold pieces of
+// tensors; chunk i goes to staging buffer i mod n. A buffer is filled again
+// only after its pieces have reached the device: a copy may still read it until
+// then.
+#include "runtime/WeightLoader.h"
+
+#include "runtime/DirectFile.h"
+#include "runtime/WeightCheck.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+namespace ds4 {
+namespace {
+
+/// Bytes of one tensor inside a chunk.
+struct Piece {
+  uint32_t target;
+  uint64_t inTensor; ///< offset inside the tensor
+  uint64_t inChunk;  ///< offset inside the chunk
+  uint64_t bytes;
+};
+
+struct Chunk {
+  uint64_t fileOffset = 0; ///< aligned
+  uint64_t bytes = 0;      ///< from fileOffset to the end of the last piece
+  std::vector<Piece> pieces;
+};
+
+/// A gap of more than this between tensors is skipped, not read.
+constexpr uint64_t kLargestGap = 64 << 10;
+
+/// Chunks of at most `chunkBytes`, ascending in the file; `order` lists
+/// targets ascending by file offset.
+std::vector<Chunk> cutChunks(std::span<const uint32_t> order,
+                             std::span<const WeightTarget> targets,
+                             std::span<const uint64_t> offsets,
+                             uint64_t chunkBytes) {
+  std::vector<Chunk> chunks;
+  for (uint32_t target : order) {
+    uint64_t at = offsets[target];
+    uint64_t end = at + targets[target].desc->bytes;
+    while (at < end) {
+      bool fits = false;
+      if (!chunks.empty()) {
+        const Chunk &last = chunks.back();
+        uint64_t lastEnd = last.fileOffset + last.bytes;
+        fits = at < last.fileOffset + chunkBytes && at >= lastEnd &&
+               at - lastEnd <= kLargestGap;
+      }
+      if (!fits) {
+        chunks.emplace_back();
+        chunks.back().fileOffset =
+            at / DirectFile::kAlignment * DirectFile::kAlignment;
+      }
+      Chunk &chunk = chunks.back();
+      uint64_t inChunk = at - chunk.fileOffset;
+      uint64_t bytes = std::min(end - at, chunkBytes - inChunk);
+      chunk.pieces.push_back({target, at - offsets[target], inChunk, bytes});
+      chunk.bytes = inChunk + bytes;
+      at += bytes;
+    }
+  }
+  return chunks;
+}
+
+struct FreeDeleter {
+  void operator()(void *memory) const { std::free(memory); }
+};
+
+/// The reader thread and its staging buffers.
+class ChunkReader {
+public:
+  ChunkReader(DirectFile file, std::span<const Chunk> chunks,
+              const LoadOptions &options, const std::string &path)
+      : file(std::move(file)), chunks(chunks), path(path),
+        emptyBuffers(options.chunks), fullBuffers(0) {
+    assert(options.chunks >= 2 && options.chunks <= kMostBuffers &&
+           options.chunkBytes % DirectFile::kAlignment == 0);
+    slots.resize(options.chunks);
+    for (Slot &slot : slots)
+      slot.buffer.reset(static_cast<std::byte *>(
+          std::aligned_alloc(DirectFile::kAlignment, options.chunkBytes)));
+    thread = std::thread([this] { run(); });
+  }
+
+  ~ChunkReader() {
+    stop = true;
+    emptyBuffers.release();
+    thread.join();
+  }
+
+  /// Waits for the next chunk, in order; its bytes stay valid until
+  /// release().
+  Result<std::span<const std::byte>> next() {
+    fullBuffers.acquire();
+    const Slot &slot = slots[taken % slots.size()];
+    if (slot.failure)
+      return *slot.failure;
+    return std::span<const std::byte>(slot.buffer.get(), chunks[taken].bytes);
+  }
+
+  void release() {
+    ++taken;
+    emptyBuffers.release();
+  }
+
+  bool direct() const { return file.direct(); }
+
+private:
+  static constexpr uint32_t kMostBuffers = 64;
+
+  /// Owned by the reader between emptyBuffers.acquire() and
+  /// fullBuffers.release(), by the caller otherwise.
+  struct Slot {
+    std::unique_ptr<std::byte, FreeDeleter> buffer;
+    std::optional<Error> failure;
+  };
+
+  void run() {
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      emptyBuffers.acquire();
+      if (stop)
+        return;
+      const Chunk &chunk = chunks[i];
+      uint64_t aligned = (chunk.bytes + DirectFile::kAlignment - 1) /
+                         DirectFile::kAlignment * DirectFile::kAlignment;
+      Slot &slot = slots[i % slots.size()];
+      Result<uint64_t> got =
+          slot.buffer ? file.read(slot.buffer.get(), chunk.fileOffset, aligned)
+                      : Error{ErrorCode::outOfMemory,
+                              "no memory for the staging buffers of the load"};
+      if (!got)
+        slot.failure = got.error();
+      else if (*got < chunk.bytes)
+        slot.failure = ioError(fmt::format(
+            "{} ends at byte {} while tensors reach to {}: the file was cut "
+            "since it was opened, download it again",
+            path, chunk.fileOffset + *got, chunk.fileOffset + chunk.bytes));
+      bool failed = slot.failure.has_value();
+      fullBuffers.release();
+      if (failed)
+        return;
+    }
+  }
+
+  DirectFile file;
+  std::span<const Chunk> chunks;
+  const std::string &path;
+  std::vector<Slot> slots;
+  // One more than the buffers: the destructor releases once to wake run().
+  std::counting_semaphore<kMostBuffers + 1> emptyBuffers;
+  std::counting_semaphore<kMostBuffers + 1> fullBuffers;
+  std::atomic<bool> stop = false;
+  size_t taken = 0; ///< chunks released by the caller
+  std::thread thread;
+};
+
+} // namespace
+
+Status matchWeights(const Gguf &file, std::span<const WeightDesc> weights) {
+  constexpr std::string_view kOther =
+      "the bundle was compiled for another file: recompile it with ds4c";
+  for (const WeightDesc &desc : weights) {
+    const GgufTensor *tensor = file.findTensor(desc.name);
+    if (!tensor)
+      return invalidInput(fmt::format("{} has no tensor `{}`; {}", file.path(),
+                                      desc.name, kOther));
+    if (tensor->format() != desc.format)
+      return invalidInput(fmt::format(
+          "{}: tensor `{}` is {}, the bundle wants {}; {}", file.path(),
+          desc.name, weightFormatInfo(tensor->format()).name,
+          weightFormatInfo(desc.format).name, kOther));
+    std::vector<int64_t> shape(tensor->dims.rbegin(), tensor->dims.rend());
+    if (shape != desc.shape)
+      return invalidInput(
+          fmt::format("{}: tensor `{}` has shape [{}], the bundle wants [{}]; "
+                      "{}",
+                      file.path(), desc.name, fmt::join(shape, ", "),
+                      fmt::join(desc.shape, ", "), kOther));
+    if (tensor->bytes != desc.bytes)
+      return invalidInput(fmt::format(
+          "{}: tensor `{}` has {} bytes, the bundle wants {}; {}", file.path(),
+          desc.name, tensor->bytes, desc.bytes, kOther));
+  }
+  return Status::ok();
+}
+
+Result<LoadStats> loadWeights(const Gguf &file, Device &device,
+                              std::span<const WeightTarget> targets,
+                              const LoadOptions &options) {
+  auto begin = std::chrono::steady_clock::now();
+  LoadStats stats;
+  std::vector<uint64_t> offsets;
+  std::vector<uint32_t> order;
+  std::vector<WeightCheck> checks;
+  uint64_t total = 0;
+  for (const WeightTarget &target : targets) {
+    const GgufTensor *tensor = file.findTensor(target.desc->name);
+    assert(tensor && "matchWeights was not called");
+    order.push_back(static_cast<uint32_t>(offsets.size()));
+    offsets.push_back(tensor->fileOffset);
+    checks.emplace_back(*target.desc, tensor->fileOffset, target.modes);
+    total += target.desc->bytes;
+  }
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return offsets[a] < offsets[b]; });
+  std::vector<Chunk> chunks =
+      cutChunks(order, targets, offsets, options.chunkBytes);
+
+  DS4_ASSIGN(DirectFile data,
+             DirectFile::open(file.path(), options.allowDirect));
+  ChunkReader reader(std::move(data), chunks, options, file.path());
+  for (const Chunk &chunk : chunks) {
+    DS4_ASSIGN(std::span<const std::byte> bytes, reader.next());
+    for (const Piece &piece : chunk.pieces) {
+      const WeightTarget &target = targets[piece.target];
+      auto part = bytes.subspan(piece.inChunk, piece.bytes);
+      DS4_TRY(checks[piece.target].feed(part));
+      DS4_TRY(device.copyIn(static_cast<std::byte *>(target.memory) +
+                                piece.inTensor,
+                            part.data(), part.size()));
+      stats.bytes += piece.bytes;
+      if (piece.inTensor + piece.bytes == target.desc->bytes)
+        DS4_TRY(checks[piece.target].finish());
+    }
+    // Copies to a device may still read the buffer.
+    DS4_TRY(device.synchronize());
+    reader.release();
+    if (options.progress)
+      options.progress(stats.bytes, total);
+    if (options.cancelled && options.cancelled())
+      return Error{ErrorCode::cancelled, "loading was cancelled"};
+  }
+  stats.direct = reader.direct();
+  stats.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+          .count();
+  return stats;
+}
+
+} // namespace ds4

@@ -1,0 +1,53 @@
+// AdmissionTest.cpp - what is counted, and which setting a refusal names.
+#include "runtime/Admission.h"
+
+#include <gtest/gtest.h>
+
+namespace ds4 {
+namespace {
+
+TEST(AdmissionTest, CountsEverythingThatIsAllocated) {
+  Plan plan;
+  plan.weights.push_back({"w", WeightFormat::f16, {4, 8}, 64, 0});
+  plan.books.push_back({"e", WeightFormat::q3_1_rocmfp3_mix, 4, 32, 32, 0, 2});
+  plan.states.push_back({"kv", 100, 10, "fp8", 8});
+  plan.tables.push_back({"rope", 50, 6});
+  plan.functions.resize(2);
+  plan.functions[0].arenaBytes = 300;
+  plan.functions[1].arenaBytes = 200;
+  MemoryNeed need = memoryNeed(plan, 7);
+  EXPECT_EQ(need.weights, 64u + 4 * 2 * 8 * 4);
+  EXPECT_EQ(need.context, 100u * 10 + 50 * 6 * 4);
+  EXPECT_EQ(need.arena, 300u);
+  EXPECT_EQ(need.total(), need.weights + need.context + 307);
+}
+
+TEST(AdmissionTest, NamesTheOneSettingToChange) {
+  MemoryNeed need{100'000'000, 80'000'000, 1'000'000, 1'000'000};
+  EXPECT_TRUE(admit(need, need.total(), 8192));
+  EXPECT_TRUE(admit(need, 0, 8192)); // unknown
+
+  Status context = admit(need, 142'000'000, 8192);
+  ASSERT_FALSE(context);
+  EXPECT_EQ(context.error().code, ErrorCode::outOfMemory);
+  // 40 of 80 MB are left for the context: half of 8192 tokens.
+  EXPECT_NE(context.error().text.find("ds4c --context=4096"), std::string::npos)
+      << context.error().text;
+  EXPECT_NE(context.error().text.find("182.0 MB needed"), std::string::npos);
+
+  Status weights = admit(need, 90'000'000, 8192);
+  ASSERT_FALSE(weights);
+  EXPECT_NE(weights.error().text.find("smaller weights"), std::string::npos);
+
+  need.arena = 500'000'000;
+  Status arena = admit(need, 200'000'000, 8192);
+  ASSERT_FALSE(arena);
+  EXPECT_NE(arena.error().text.find("--prefill-chunk"), std::string::npos);
+}
+
+TEST(AdmissionTest, KnowsTheMachine) {
+  EXPECT_GT(availableMemory(), uint64_t(1) << 20);
+}
+
+} // namespace
+} // namespace ds4
