@@ -65,8 +65,16 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #define DS4_SHARED __shared__
 #else // clang without HIP or CUDA headers
 #define DS4_DEVICE __attribute__((device)) inline __attribute__((always_inline))
+#if defined(DS4_TARGET_AMD)
+// What HIP's own __launch_bounds__ stands for: without it a kernel must fit
+// blocks of 1024, which costs registers.
+#define DS4_KERNEL(threads)                                                    \
+  extern "C" __attribute__((global))                                           \
+  __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#else
 #define DS4_KERNEL(threads)                                                    \
   extern "C" __attribute__((global)) __attribute__((launch_bounds(threads)))
+#endif
 #define DS4_SHARED __attribute__((shared))
 #endif
 #endif
@@ -242,6 +250,17 @@ DS4_DEVICE i32 shfl_xor(i32 value, u32 mask) {
 }
 DS4_DEVICE float shfl_xor(float value, u32 mask) {
   return float_of(shfl_xor_u32(bits_of(value), mask));
+}
+
+/// Adds 1 to a count in LDS that other threads of the block count in too.
+DS4_DEVICE void count_shared(u32 *count) {
+#if defined(DS4_TARGET_HOST)
+  ++*count; // the lanes of a block take turns on one thread
+#elif defined(__CUDACC_RTC__)
+  atomicAdd(count, 1u);
+#else
+  __atomic_fetch_add(count, 1u, __ATOMIC_RELAXED);
+#endif
 }
 
 /// Sum over the 8 lanes 8g ... 8g + 7 of a group, by lane xor 1, 2, 4; every
