@@ -1,0 +1,190 @@
+// attend.hip - softmax attention of all heads over one latent row per position.
+// A block does a group of heads of one query: it decodes a tile of 32 rows into
+// LDS once for all of them. A wave does kWaveHeads heads: for scores a lane is
+// a row of the tile, for values a lane has every 32nd column.
+//
+//   tile: s = (q . K) scale; m = max s; e = exp(s - m); z = sum e; o = sum e K
+//   merge from (sink, 1, 0), tiles in order; result = o / z
+//
+// | constant | |
+// |---|---|
+// | kHeads, kDim | H, d |
+// | kWaveHeads, kBlockHeads | heads a wave, a block |
+// | kWindow | raw rows that a query sees, itself included |
+// | kRingRows, kRingBytes, kRingStorage | the cache of raw rows |
+// | kCompressed | tokens a compressed row; 0: there are none |
+// | kRowBytes, kStorage | the cache of compressed rows |
+// | kSelected | k of the selection; 0: every visible compressed row |
+// | kPanels | 1, 2, 4, 8: parts of a row that are in LDS one at a time |
+// | kScale | |
+
+#include "state_rows.h"
+#include "sums.h"
+
+constexpr u32 kTile = 32;
+constexpr u32 kSegments = 8 / kPanels; // of the dot product, in a panel
+constexpr u32 kPanelColumns = (kDim + kPanels - 1) / kPanels;
+// Odd, so that lanes that read a column of all rows meet different banks.
+constexpr u32 kPitch = kPanelColumns | 1;
+constexpr u32 kLaneColumns = (kPanelColumns + kWave - 1) / kWave;
+
+/// Rows of a tile: raw positions or entries of the compressed list.
+struct Tile {
+  bool raw;
+  u32 first, count;
+};
+
+struct Rows {
+  const float *kv; // rows of the step
+  const u8 *ring;  // earlier raw rows
+  const u8 *compressed;
+  const i32 *selected; // of this query
+  u32 start;
+};
+
+DS4_DEVICE constexpr u32 panel_begin(u32 panel) {
+  return segment_begin(kDim, panel * kSegments);
+}
+
+/// Decodes a panel of the tile's rows into LDS, a wave a row at a time.
+DS4_DEVICE void load_panel(const Rows &rows, Tile tile, u32 panel, float *k) {
+  const u32 begin = panel_begin(panel), end = panel_begin(panel + 1);
+  for (u32 r = wave(); r < tile.count; r += kThreads / kWave) {
+    const u32 n = tile.first + r;
+    float *to = k + r * kPitch;
+    if (tile.raw && n >= rows.start) {
+      const float *from = rows.kv + static_cast<u64>(n - rows.start) * kDim;
+      for (u32 i = begin + lane(); i < end; i += kWave)
+        to[i - begin] = from[i];
+    } else if (tile.raw) {
+      const u8 *from = rows.ring + static_cast<u64>(n % kRingRows) * kRingBytes;
+      for (u32 i = begin + lane(); i < end; i += kWave)
+        to[i - begin] = state_value(kRingStorage, kDim, from, i);
+    } else if constexpr (kCompressed != 0) {
+      const u32 entry = kSelected ? static_cast<u32>(rows.selected[n]) : n;
+      const u8 *from = rows.compressed + static_cast<u64>(entry) * kRowBytes;
+      for (u32 i = begin + lane(); i < end; i += kWave)
+        to[i - begin] = state_value(kStorage, kDim, from, i);
+    }
+  }
+}
+
+/// One wave's heads: softmax state and the columns of this lane.
+struct Heads {
+  float m[kWaveHeads], z[kWaveHeads];
+  float o[kWaveHeads][kPanels * kLaneColumns];
+};
+
+/// Attends to one tile. k: a panel in LDS; s, e: kTile scores and exponentials
+/// a head of the wave, in LDS.
+DS4_DEVICE void attend_tile(const float *q, const Rows &rows, Tile tile,
+                            float *k, float *s, float *e, Heads &heads) {
+  float p[kWaveHeads][8] = {};
+#pragma unroll
+  for (u32 panel = 0; panel < kPanels; ++panel) {
+    barrier();
+    load_panel(rows, tile, panel, k);
+    barrier();
+    if (lane() < tile.count)
+      for (u32 h = 0; h < kWaveHeads; ++h)
+        add_segments(q + h * kDim + panel_begin(panel), k + lane() * kPitch,
+                     kDim, panel * kSegments, kSegments, p[h]);
+  }
+  for (u32 h = 0; h < kWaveHeads; ++h)
+    s[h * kTile + lane()] = tree8(p[h]) * kScale;
+  barrier();
+
+  float a[kWaveHeads], b[kWaveHeads];
+  for (u32 h = 0; h < kWaveHeads; ++h) {
+    float m = s[h * kTile];
+    for (u32 r = 1; r < tile.count; ++r)
+      m = max_f32(m, s[h * kTile + r]);
+    e[h * kTile + lane()] = exp_f32(s[h * kTile + lane()] - m);
+    const float merged = max_f32(heads.m[h], m);
+    a[h] = exp_f32(heads.m[h] - merged);
+    b[h] = exp_f32(m - merged);
+    heads.m[h] = merged;
+  }
+  barrier();
+  for (u32 h = 0; h < kWaveHeads; ++h) {
+    float z = 0.0f;
+    for (u32 r = 0; r < tile.count; ++r)
+      z += e[h * kTile + r];
+    heads.z[h] = fma_f32(z, b[h], heads.z[h] * a[h]);
+  }
+  // The last panel is still in LDS.
+#pragma unroll
+  for (u32 left = kPanels; left > 0; --left) {
+    const u32 panel = left - 1,
+              columns = panel_begin(panel + 1) - panel_begin(panel);
+    if (left < kPanels) {
+      barrier();
+      load_panel(rows, tile, panel, k);
+      barrier();
+    }
+#pragma unroll
+    for (u32 j = 0; j < kLaneColumns; ++j) {
+      const u32 column = kWave * j + lane();
+      if (column >= columns)
+        continue;
+      float o[kWaveHeads] = {};
+      for (u32 r = 0; r < tile.count; ++r)
+        for (u32 h = 0; h < kWaveHeads; ++h)
+          o[h] = fma_f32(e[h * kTile + r], k[r * kPitch + column], o[h]);
+      for (u32 h = 0; h < kWaveHeads; ++h) {
+        float &sum = heads.o[h][panel * kLaneColumns + j];
+        sum = fma_f32(o[h], b[h], sum * a[h]);
+      }
+    }
+  }
+}
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *q, const float *kv, const u8 *ring,
+                const float *sinks, const u8 *compressed, const i32 *selected,
+                float *result, const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  DS4_SHARED float k[kTile * kPitch];
+  DS4_SHARED float scores[kBlockHeads * kTile], terms[kBlockHeads * kTile];
+  const u32 local = wave() * kWaveHeads;
+  const u32 head = block_x() * kBlockHeads + local;
+  const u64 at = (static_cast<u64>(row) * kHeads + head) * kDim;
+  const u32 position = row_position(kRatio, step, row);
+  const Rows rows = {kv, ring, compressed, selected + row * kSelected,
+                     static_cast<u32>(step->start)};
+
+  Heads heads = {};
+  for (u32 h = 0; h < kWaveHeads; ++h) {
+    heads.m[h] = sinks[head + h];
+    heads.z[h] = 1.0f;
+  }
+  for (u32 list = 0; list < (kCompressed ? 2 : 1); ++list) {
+    u32 first = position + 1 > kWindow ? position + 1 - kWindow : 0;
+    u32 end = position + 1;
+    if constexpr (kCompressed != 0)
+      if (list == 1) {
+        first = 0;
+        end = (position + 1) / kCompressed;
+        end = kSelected && end > kSelected ? kSelected : end;
+      }
+    while (first < end) {
+      const u32 next = first / kTile * kTile + kTile;
+      const u32 count = (next < end ? next : end) - first;
+      attend_tile(q + at, rows, {list == 0, first, count}, k,
+                  scores + local * kTile, terms + local * kTile, heads);
+      first += count;
+    }
+  }
+#pragma unroll
+  for (u32 panel = 0; panel < kPanels; ++panel)
+#pragma unroll
+    for (u32 j = 0; j < kLaneColumns; ++j) {
+      const u32 i = panel_begin(panel) + kWave * j + lane();
+      if (i < panel_begin(panel + 1))
+        for (u32 h = 0; h < kWaveHeads; ++h)
+          result[at + h * kDim + i] =
+              div_f32(heads.o[h][panel * kLaneColumns + j], heads.z[h]);
+    }
+}

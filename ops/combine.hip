@@ -1,0 +1,30 @@
+// combine.hip - weighted experts in selection order, the shared expert last. A
+// thread does an element.
+//
+//   result = sum_i weights_i y_i + shared, ascending i
+//
+// | constant | |
+// |---|---|
+// | kUsed, kHidden | k, D |
+
+#include "elements.h"
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *y, const float *weights, const float *shared,
+                float *result, const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  y += static_cast<u64>(row) * kUsed * kHidden;
+  weights += row * kUsed;
+  const u64 first = static_cast<u64>(row) * kHidden;
+  for (u32 item = 0; item < kItems; ++item) {
+    const u32 e = element_of(item);
+    if (e >= kHidden)
+      return;
+    float sum = weights[0] * y[e];
+    for (u32 i = 1; i < kUsed; ++i)
+      sum = fma_f32(weights[i], y[i * kHidden + e], sum);
+    result[first + e] = sum + shared[first + e];
+  }
+}

@@ -1,0 +1,60 @@
+// hadamard.hip - orthonormal Walsh-Hadamard transform of each vector, natural
+// order. With n = kGroup * kStride, a lane first does the stages below kGroup
+// on kGroup neighbours, then, through LDS, the others on kStride values that
+// lie kGroup apart: one exchange instead of one a stage.
+//
+// | constant | |
+// |---|---|
+// | kVectors, kDim | vectors a row, values a vector (a power of two) |
+// | kGroup, kStride | kDim = kGroup * kStride |
+// | kBlockVectors | vectors a block |
+// | kFactor | f32(1 / sqrt(kDim)) |
+
+/// Vector v starts at v * kPitch; one pad a bank row keeps both passes free of
+/// bank conflicts.
+constexpr u32 kPitch = kDim + kDim / 32;
+DS4_DEVICE u32 slot(u32 vector, u32 i) { return vector * kPitch + i + i / 32; }
+
+/// The stages 1, 2, ..., n/2 on n values of a lane.
+template <u32 n> DS4_DEVICE void butterflies(float (&v)[n]) {
+  for (u32 s = 1; s < n; s *= 2)
+    for (u32 i = 0; i < n; ++i)
+      if ((i & s) == 0) {
+        const float a = v[i], b = v[i + s];
+        v[i] = a + b;
+        v[i + s] = a - b;
+      }
+}
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *x, float *result, const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  DS4_SHARED float shared[kBlockVectors * kPitch];
+  const u32 first = block_x() * kBlockVectors;
+  const u32 left = kVectors - first;
+  const u32 vectors = left < kBlockVectors ? left : kBlockVectors;
+  x += (static_cast<u64>(row) * kVectors + first) * kDim;
+  result += (static_cast<u64>(row) * kVectors + first) * kDim;
+
+  for (u32 work = thread_x(); work < vectors * kStride; work += kThreads) {
+    const u32 vector = work / kStride, begin = work % kStride * kGroup;
+    float v[kGroup];
+    for (u32 i = 0; i < kGroup; ++i)
+      v[i] = x[vector * kDim + begin + i];
+    butterflies(v);
+    for (u32 i = 0; i < kGroup; ++i)
+      shared[slot(vector, begin + i)] = v[i];
+  }
+  barrier();
+  for (u32 work = thread_x(); work < vectors * kGroup; work += kThreads) {
+    const u32 vector = work / kGroup, begin = work % kGroup;
+    float v[kStride];
+    for (u32 i = 0; i < kStride; ++i)
+      v[i] = shared[slot(vector, begin + i * kGroup)];
+    butterflies(v);
+    for (u32 i = 0; i < kStride; ++i)
+      result[vector * kDim + begin + i * kGroup] = v[i] * kFactor;
+  }
+}

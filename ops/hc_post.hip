@@ -1,0 +1,37 @@
+// hc_post.hip - a sublayer's result goes back into the residual streams. A
+// thread does an element of all streams.
+//
+//   result_k = post_k y + sum_j comb_jk X_j, ascending j
+//
+// | constant | |
+// |---|---|
+// | kStreams, kHidden | M, D |
+
+#include "elements.h"
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *y, const float *streams, const float *post,
+                const float *comb, float *result, const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  y += static_cast<u64>(row) * kHidden;
+  streams += static_cast<u64>(row) * kStreams * kHidden;
+  result += static_cast<u64>(row) * kStreams * kHidden;
+  post += row * kStreams;
+  comb += row * kStreams * kStreams;
+  for (u32 item = 0; item < kItems; ++item) {
+    const u32 e = element_of(item);
+    if (e >= kHidden)
+      return;
+    float x[kStreams];
+    for (u32 j = 0; j < kStreams; ++j)
+      x[j] = streams[j * kHidden + e];
+    for (u32 k = 0; k < kStreams; ++k) {
+      float sum = post[k] * y[e];
+      for (u32 j = 0; j < kStreams; ++j)
+        sum = fma_f32(comb[j * kStreams + k], x[j], sum);
+      result[k * kHidden + e] = sum;
+    }
+  }
+}

@@ -1,0 +1,47 @@
+// route.hip - chooses experts by biased score and weighs them by score. One
+// block a row: a thread counts how many experts come before its own, which is
+// the expert's place.
+//
+//   s = sqrt(softplus(logit)); the k best s + bias;
+//   weight = s / max(sum of the chosen s, 2^-14) * scale
+//
+// | constant | |
+// |---|---|
+// | kExperts, kUsed | E, k |
+// | kScale | |
+
+#include "router.h"
+#include "selection.h"
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *logits, const float *bias, i32 *experts,
+                float *weights, StepStatus *status, const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  DS4_SHARED float scores[kExperts];
+  DS4_SHARED u32 keys[kExperts];
+  DS4_SHARED float chosen[kUsed];
+  logits += static_cast<u64>(row) * kExperts;
+  for (u32 e = thread_x(); e < kExperts; e += kThreads) {
+    if (is_nan(logits[e]))
+      report_nan(status, row);
+    scores[e] = router_score(logits[e]);
+    keys[e] = order_key(scores[e] + bias[e]);
+  }
+  barrier();
+  for (u32 e = thread_x(); e < kExperts; e += kThreads) {
+    const u32 key = keys[e];
+    u32 place = 0;
+    for (u32 f = 0; f < kExperts; ++f)
+      place += static_cast<u32>(keys[f] > key) |
+               (static_cast<u32>(keys[f] == key) & static_cast<u32>(f < e));
+    if (place < kUsed) {
+      experts[row * kUsed + place] = static_cast<i32>(e);
+      chosen[place] = scores[e];
+    }
+  }
+  barrier();
+  for (u32 i = thread_x(); i < kUsed; i += kThreads)
+    weights[row * kUsed + i] = router_weight(chosen, i);
+}

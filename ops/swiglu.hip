@@ -1,0 +1,28 @@
+// swiglu.hip - the clamped gated unit of an expert. A thread does a value.
+//
+//   g = min(gate, limit); u = clamp(up, -limit, limit); (g sigmoid(g)) u
+//
+// | constant | |
+// |---|---|
+// | kElements | values a row, all experts of it |
+// | kLimit | |
+
+#include "elements.h"
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *gate, const float *up, float *result,
+                const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  const u64 first = static_cast<u64>(row) * kElements;
+  for (u32 item = 0; item < kItems; ++item) {
+    const u32 e = element_of(item);
+    if (e >= kElements)
+      return;
+    const float raw_g = gate[first + e], raw_u = up[first + e];
+    const float g = raw_g > kLimit ? kLimit : raw_g;
+    const float u = raw_u > kLimit ? kLimit : raw_u < -kLimit ? -kLimit : raw_u;
+    result[first + e] = (g * sigmoid_f32(g)) * u;
+  }
+}

@@ -1,0 +1,90 @@
+// top_k.hip - the k visible rows with the highest scores, ascending by row. One
+// block a query: a radix search, 8 bits of the order key at a time, finds the
+// key of the k-th best and how many rows of exactly this key belong to the k;
+// then each thread lists the chosen rows of its own stretch.
+//
+// | constant | |
+// |---|---|
+// | kRows | scores a query |
+// | kTopK | k |
+// | kWindow | tokens a compressed row |
+
+#include "selection.h"
+
+constexpr u32 kBins = 256;
+
+DS4_KERNEL(kThreads)
+void DS4_SYMBOL(const float *scores, i32 *result, StepStatus *status,
+                const Step *step) {
+  const u32 row = block_y();
+  if (row >= row_count(kRatio, step))
+    return;
+  const u32 all = (row_position(kRatio, step, row) + 1) / kWindow;
+  const u32 visible = all < kRows ? all : kRows;
+  scores += static_cast<u64>(row) * kRows;
+  result += static_cast<u64>(row) * kTopK;
+  if (visible <= kTopK) {
+    for (u32 i = thread_x(); i < visible; i += kThreads)
+      result[i] = static_cast<i32>(i);
+    return;
+  }
+  for (u32 w = thread_x(); w < visible; w += kThreads)
+    if (is_nan(scores[w]))
+      report_nan(status, row);
+
+  // Bins in descending order of the digit, so that the sum before a bin counts
+  // the better keys.
+  DS4_SHARED u32 bins[kBins], groups[kBins / 8];
+  DS4_SHARED u32 found[2];
+  u32 prefix = 0, wanted = kTopK;
+  for (i32 shift = 24; shift >= 0; shift -= 8) {
+    for (u32 b = thread_x(); b < kBins; b += kThreads)
+      bins[b] = 0;
+    barrier();
+    for (u32 w = thread_x(); w < visible; w += kThreads) {
+      const u32 key = order_key(scores[w]);
+      if (shift == 24 || key >> (shift + 8) == prefix)
+        count_shared(&bins[kBins - 1 - (key >> shift) % kBins]);
+    }
+    barrier();
+    sum_groups(bins, kBins, groups);
+    barrier();
+    for (u32 b = thread_x(); b < kBins; b += kThreads) {
+      const u32 better = sum_before(bins, groups, b);
+      if (better < wanted && wanted <= better + bins[b]) {
+        found[0] = kBins - 1 - b;
+        found[1] = better;
+      }
+    }
+    barrier();
+    prefix = prefix << 8 | found[0];
+    wanted -= found[1];
+  }
+
+  DS4_SHARED u32 above[kThreads], equal[kThreads];
+  DS4_SHARED u32 above_groups[kThreads / 8], equal_groups[kThreads / 8];
+  const u32 stretch = (visible + kThreads - 1) / kThreads;
+  const u32 begin = thread_x() * stretch;
+  const u32 end = begin + stretch < visible ? begin + stretch : visible;
+  u32 above_here = 0, equal_here = 0;
+  for (u32 w = begin; w < end; ++w) {
+    const u32 key = order_key(scores[w]);
+    above_here += key > prefix;
+    equal_here += key == prefix;
+  }
+  above[thread_x()] = above_here;
+  equal[thread_x()] = equal_here;
+  barrier();
+  sum_groups(above, kThreads, above_groups);
+  sum_groups(equal, kThreads, equal_groups);
+  barrier();
+  u32 ties = sum_before(equal, equal_groups, thread_x());
+  u32 at = sum_before(above, above_groups, thread_x()) +
+           (ties < wanted ? ties : wanted);
+  for (u32 w = begin; w < end; ++w) {
+    const u32 key = order_key(scores[w]);
+    if (key > prefix || (key == prefix && ties < wanted))
+      result[at++] = static_cast<i32>(w);
+    ties += key == prefix;
+  }
+}
