@@ -83,6 +83,16 @@ LogicalResult RopeTableOp::verify() {
   return success();
 }
 
+LogicalResult ReshapeOp::verify() {
+  auto x = cast<RankedTensorType>(getX().getType());
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (x.getNumElements() == result.getNumElements() &&
+      x.getShape().front() == result.getShape().front()) // reshape_c1
+    return success();
+  return emitOpError() << "cannot view " << dimsText(x.getShape()) << " as "
+                       << dimsText(result.getShape());
+}
+
 LogicalResult EmbedOp::verify() {
   WeightType table = getTable().getType();
   if (table.getRank() != 2)

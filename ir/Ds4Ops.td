@@ -80,6 +80,18 @@ def Ds4_RopeTableOp : Ds4_Op<"rope_table", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Ds4_ReshapeOp : Ds4_Op<"reshape", [Pure]> {
+  let summary = "the same values under another shape";
+  let description = [{
+    Costs nothing: the result is a view of x's buffer and no kernel runs.
+    Constraints: (C1) the leading dimension and the number of values agree.
+  }];
+  let arguments = (ins Ds4_Float:$x);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Embedding, residual streams (manifold-constrained hyper-connections), norms
 //===----------------------------------------------------------------------===//

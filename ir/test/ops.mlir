@@ -23,7 +23,7 @@ func.func @row_domains(%x: tensor<1x128xf32>, %w: !ds4.weight<128xf32>) {
 }
 
 // CHECK-LABEL: func.func @attention(
-// CHECK:         ds4.append %{{.+}}, %{{.+}} : tensor<1x128xf32>, !ds4.state<64x128xf16>
+// CHECK:         ds4.append %{{.+}}, %{{.+}} : tensor<1x128xf32>, <64x128xf16>
 // CHECK:         ds4.attend %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} window 32 ratio 0 scale
 // CHECK:         ds4.attend %{{.+}} compressed %{{.+}} selected %{{.+}} window 32 ratio 4 scale
 func.func @attention(%q: tensor<1x8x128xf32>, %kv: tensor<1x128xf32>,
