@@ -115,17 +115,10 @@ def build_and_test(checks, preset, env, extra=()):
 
 
 def fuzz(checks, env):
-    name = "fuzz"
-    if not checks.run("configure fuzzers", [
-            "cmake", "-G", "Ninja", "-S", ".", "-B", f"build/{name}",
-            "-DCMAKE_CXX_COMPILER=clang++-19", "-DCMAKE_C_COMPILER=clang-19",
-            "-DDS4_BUILD_COMPILER=OFF", "-DDS4_BUILD_FUZZERS=ON",
-            "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_FLAGS=-O1 -g1",
-            "-DDS4_SANITIZE=address,undefined"]):
+    if not (checks.run("configure fuzz", ["cmake", "--preset", "fuzz"]) and
+            checks.run("build fuzz", ["cmake", "--build", "--preset", "fuzz"])):
         return
-    if not checks.run("build fuzzers", ["cmake", "--build", f"build/{name}"]):
-        return
-    for binary in sorted((ROOT / "build" / name / "bin").glob("*_fuzz")):
+    for binary in sorted((ROOT / "build/fuzz/bin").glob("*_fuzz")):
         seeds = ROOT / "runtime/test/fuzz" / binary.name.removesuffix("_fuzz")
         with tempfile.TemporaryDirectory() as corpus:
             folders = [corpus] + ([str(seeds)] if seeds.is_dir() else [])
