@@ -2,12 +2,205 @@
 // compressor, indexer and attention.
 #include "codegen/KernelEntries.h"
 
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
 using namespace mlir;
 
 namespace ds4::codegen {
 
 using namespace ir;
 
-void addAttentionKernels(KernelTable &) {}
+/// LDS of a block on every target: 64 KB.
+static constexpr int64_t kLdsBytes = 65536;
+
+static int64_t width(Value x) { return activationShape(x.getType()).back(); }
+
+/// Constants of a cache, with a prefix: kRows, kRowBytes, kStorage.
+static void describeState(KernelSpec &spec, StateType state) {
+  spec.constant("kRows", state.getRows())
+      .constant("kRowBytes", state.getRowBytes())
+      .constant("kStorage", static_cast<int64_t>(state.getStorage()));
+}
+
+/// Launch of the kernels where 8 lanes share a block of values (simulate,
+/// round_row, append).
+static void launchValueBlocks(KernelSpec &spec, int64_t vectors, int64_t size,
+                              bool fp4) {
+  const int64_t blocks = llvm::divideCeil(size, fp4 ? 32 : 64);
+  const int64_t lanes = vectors * blocks * 8;
+  spec.block = wavesFor(lanes, 8);
+  spec.gridX = static_cast<uint32_t>(llvm::divideCeil(lanes, spec.block));
+}
+
+static LogicalResult describeHadamard(HadamardOp op, KernelSpec &spec) {
+  const int64_t n = width(op.getX()), vectors = rowElements(op.getX()) / n;
+  if (n > 4096)
+    return op.emitOpError() << "transforms vectors of " << n
+                            << " values; the kernel keeps at most 4096 in LDS";
+  const unsigned bits = llvm::Log2_64(n);
+  const int64_t group = int64_t(1) << (bits + 1) / 2, stride = n / group;
+  const int64_t blockVectors = std::clamp<int64_t>(32 / stride, 1, vectors);
+  spec.block = 32;
+  spec.gridX = static_cast<uint32_t>(llvm::divideCeil(vectors, blockVectors));
+  spec.constant("kVectors", vectors)
+      .constant("kDim", n)
+      .constant("kGroup", group)
+      .constant("kStride", stride)
+      .constant("kBlockVectors", blockVectors)
+      .constantF("kFactor", static_cast<float>(1.0 / std::sqrt(double(n))));
+  spec.args = {op.getX(), op.getResult()};
+  return success();
+}
+
+static LogicalResult describeIndexScore(IndexScoreOp op, KernelSpec &spec) {
+  const StateType keys = op.getKeys().getType();
+  // A thread keeps its decoded key in LDS.
+  const int64_t keyBytes = (keys.getWidth() | 1) * 4;
+  spec.block = 64 * keyBytes <= kLdsBytes ? 64 : 32;
+  if (spec.block * keyBytes > kLdsBytes)
+    return op.emitOpError() << "has keys of " << keys.getWidth()
+                            << " values; 32 of them do not fit into LDS";
+  // Enough blocks to fill a device; each does several rows of a long cache.
+  const int64_t blocks =
+      std::min<int64_t>(llvm::divideCeil(keys.getRows(), spec.block), 128);
+  spec.gridX = static_cast<uint32_t>(blocks);
+  spec.constant("kHeads", dim(op.getQ(), 1))
+      .constant("kDim", dim(op.getQ(), 2));
+  describeState(spec, keys);
+  spec.constant("kWindow", op.getRatio())
+      .constant("kTopK", op.getTopK())
+      .constantF("kScale", op.getScale().convertToFloat())
+      .constant("kBlocks", blocks);
+  spec.args = {op.getQ(), op.getWeights(), op.getKeys(), op.getResult()};
+  return success();
+}
+
+static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
+  const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
+  // Two heads a wave share what is read of a tile; waves share its decoding.
+  const int64_t waveHeads = heads % 2 == 0 ? 2 : 1;
+  int64_t waves = 8;
+  while (heads / waveHeads % waves != 0)
+    --waves;
+  // A tile of 32 rows must fit into LDS beside scores and exponentials.
+  const int64_t scoreBytes = 2 * 4 * 32 * waveHeads * waves;
+  int64_t panels = 1;
+  const auto panelBytes = [&] {
+    return 4 * 32 * (static_cast<int64_t>(llvm::divideCeil(size, panels)) | 1);
+  };
+  while (panels < 8 && panelBytes() + scoreBytes > kLdsBytes)
+    panels *= 2;
+  if (panelBytes() + scoreBytes > kLdsBytes)
+    return op.emitOpError() << "has heads of " << size
+                            << " values; an eighth of 32 rows does not fit "
+                               "into LDS";
+  spec.block = static_cast<uint32_t>(32 * waves);
+  spec.gridX = static_cast<uint32_t>(heads / (waveHeads * waves));
+
+  const StateType ring = op.getRing().getType();
+  const auto compressed =
+      op.getCompressed() ? cast<StateType>(op.getCompressed().getType()) : ring;
+  spec.constant("kHeads", heads)
+      .constant("kDim", size)
+      .constant("kWaveHeads", waveHeads)
+      .constant("kBlockHeads", waveHeads * waves)
+      .constant("kWindow", op.getWindow())
+      .constant("kRingRows", ring.getRows())
+      .constant("kRingBytes", ring.getRowBytes())
+      .constant("kRingStorage", static_cast<int64_t>(ring.getStorage()))
+      .constant("kCompressed", op.getCompressed() ? op.getRatio() : 0)
+      .constant("kRowBytes", compressed.getRowBytes())
+      .constant("kStorage", static_cast<int64_t>(compressed.getStorage()))
+      .constant("kSelected", op.getSelected() ? dim(op.getSelected(), 1) : 0)
+      .constant("kPanels", panels)
+      .constantF("kScale", op.getScale().convertToFloat());
+  spec.args = {op.getQ(),     op.getKv(),         op.getRing(),
+               op.getSinks(), op.getCompressed(), op.getSelected(),
+               op.getResult()};
+  return success();
+}
+
+void addAttentionKernels(KernelTable &kernels) {
+  kernels.add<HadamardOp>(describeHadamard);
+  kernels.add<IndexScoreOp>(describeIndexScore);
+  kernels.add<AttendOp>(describeAttend);
+
+  kernels.add<RopeOp>([](RopeOp op, KernelSpec &spec) {
+    spec.constant("kVectors", rowElements(op.getX()) / width(op.getX()))
+        .constant("kDim", width(op.getX()))
+        .constant("kRotated", dim(op.getTable(), 1))
+        .constant("kInverse", op.getInverse() ? 1 : 0);
+    launchElements(spec, rowElements(op.getX()));
+    spec.args = {op.getX(), op.getTable(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<SimulateOp>([](SimulateOp op, KernelSpec &spec) {
+    const int64_t size = width(op.getX());
+    const int64_t vectors = rowElements(op.getX()) / size;
+    const bool fp4 = op.getMode() == SimulateMode::fp4;
+    spec.constant("kVectors", vectors)
+        .constant("kDim", size)
+        .constant("kWidth", op.getWidth())
+        .constant("kFp4Mode", fp4);
+    launchValueBlocks(spec, vectors, size, fp4);
+    spec.args = {op.getX(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<RoundRowOp>([](RoundRowOp op, KernelSpec &spec) {
+    spec.constant("kDim", width(op.getX()))
+        .constant("kStorage", static_cast<int64_t>(op.getStorage()));
+    launchValueBlocks(spec, 1, width(op.getX()),
+                      op.getStorage() == RowStorage::fp4);
+    spec.args = {op.getX(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<AppendOp>([](AppendOp op, KernelSpec &spec) {
+    const StateType state = op.getState().getType();
+    spec.constant("kDim", width(op.getX()));
+    describeState(spec, state);
+    launchValueBlocks(spec, 1, width(op.getX()),
+                      state.getStorage() == RowStorage::fp4);
+    spec.args = {op.getX(), op.getState()};
+    return success();
+  });
+
+  kernels.add<ApeAddOp>([](ApeAddOp op, KernelSpec &spec) {
+    const WeightType ape = op.getApe().getType();
+    spec.format = ape.getFormat();
+    spec.constant("kChannels", width(op.getGate()))
+        .constant("kPeriod", ape.getShape().front());
+    launchElements(spec, width(op.getGate()));
+    spec.args = {op.getGate(), op.getApe(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<CompressOp>([](CompressOp op, KernelSpec &spec) {
+    spec.constant("kDim", width(op.getResult()))
+        .constant("kOverlap", op.getOverlap() ? 1 : 0)
+        .constant("kKvRows", op.getKvRing().getType().getRows())
+        .constant("kGateRows", op.getGateRing().getType().getRows());
+    // A channel is a long loop over the tokens: one a thread, small blocks.
+    launchElements(spec, width(op.getResult()), /*items=*/1, /*waves=*/2);
+    spec.args = {op.getKv(), op.getGate(), op.getKvRing(), op.getGateRing(),
+                 op.getResult()};
+    return success();
+  });
+
+  kernels.add<TopKOp>([](TopKOp op, KernelSpec &spec) {
+    const int64_t rows = dim(op.getScores(), 1);
+    spec.block = rows > 1024 ? 256 : 32;
+    spec.constant("kRows", rows)
+        .constant("kTopK", op.getK())
+        .constant("kWindow", op.getRatio());
+    spec.args = {op.getScores(), op.getResult()};
+    spec.reportsNan = true;
+    return success();
+  });
+}
 
 } // namespace ds4::codegen

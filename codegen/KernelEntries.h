@@ -15,6 +15,7 @@
 
 #include "codegen/KernelTable.h"
 
+#include <algorithm>
 #include <cassert>
 #include <functional>
 #include <map>
@@ -59,6 +60,22 @@ inline int64_t rowElements(mlir::Value activation) {
   for (int64_t size : ir::activationShape(activation.getType()).drop_front())
     elements *= size;
   return elements;
+}
+
+/// Threads of a block that has `lanes` to do: whole waves, at most `waves`.
+inline uint32_t wavesFor(int64_t lanes, int64_t waves) {
+  return static_cast<uint32_t>(
+      32 * std::clamp<int64_t>((lanes + 31) / 32, 1, waves));
+}
+
+/// Launch of an elementwise kernel (ops/elements.h) over `elements` of a row:
+/// constant kItems, blocks of at most `waves` waves.
+inline void launchElements(KernelSpec &spec, int64_t elements,
+                           int64_t items = 4, int64_t waves = 8) {
+  spec.block = wavesFor((elements + items - 1) / items, waves);
+  const int64_t perBlock = spec.block * items;
+  spec.gridX = static_cast<uint32_t>((elements + perBlock - 1) / perBlock);
+  spec.constant("kItems", items);
 }
 
 } // namespace ds4::codegen

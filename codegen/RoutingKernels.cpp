@@ -8,6 +8,54 @@ namespace ds4::codegen {
 
 using namespace ir;
 
-void addRoutingKernels(KernelTable &) {}
+void addRoutingKernels(KernelTable &kernels) {
+  kernels.add<RouteOp>([](RouteOp op, KernelSpec &spec) {
+    const int64_t experts = dim(op.getLogits(), 1);
+    spec.block = wavesFor(experts, 8);
+    spec.constant("kExperts", experts)
+        .constant("kUsed", dim(op.getExperts(), 1))
+        .constantF("kScale", op.getScale().convertToFloat());
+    spec.args = {op.getLogits(), op.getBias(), op.getExperts(),
+                 op.getWeights()};
+    spec.reportsNan = true;
+    return success();
+  });
+
+  kernels.add<HashRouteOp>([](HashRouteOp op, KernelSpec &spec) {
+    spec.block = 32;
+    spec.constant("kExperts", dim(op.getLogits(), 1))
+        .constant("kUsed", dim(op.getExperts(), 1))
+        .constant("kListed", op.getTable().getType().getRowElements())
+        .constantF("kScale", op.getScale().convertToFloat());
+    spec.args = {op.getLogits(), op.getTokens(), op.getTable(), op.getExperts(),
+                 op.getWeights()};
+    spec.reportsNan = true;
+    return success();
+  });
+
+  kernels.add<SwigluOp>([](SwigluOp op, KernelSpec &spec) {
+    spec.constant("kElements", rowElements(op.getGate()))
+        .constantF("kLimit", op.getLimit().convertToFloat());
+    launchElements(spec, rowElements(op.getGate()));
+    spec.args = {op.getGate(), op.getUp(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<CombineOp>([](CombineOp op, KernelSpec &spec) {
+    spec.constant("kUsed", dim(op.getY(), 1))
+        .constant("kHidden", dim(op.getY(), 2));
+    launchElements(spec, dim(op.getY(), 2));
+    spec.args = {op.getY(), op.getWeights(), op.getShared(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<ArgmaxOp>([](ArgmaxOp op, KernelSpec &spec) {
+    spec.block = wavesFor(dim(op.getLogits(), 1), 8);
+    spec.constant("kVocab", dim(op.getLogits(), 1));
+    spec.args = {op.getLogits(), op.getResult()};
+    spec.reportsNan = true;
+    return success();
+  });
+}
 
 } // namespace ds4::codegen

@@ -8,6 +8,67 @@ namespace ds4::codegen {
 
 using namespace ir;
 
-void addStreamKernels(KernelTable &) {}
+/// What the two kernels of ops/streams.h have in common.
+static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
+                            float eps, float hcEps) {
+  spec.format = fn.getFormat();
+  spec.block = 256;
+  spec.constant("kStreams", dim(streams, 1))
+      .constant("kHidden", dim(streams, 2))
+      .constant("kMixes", fn.getShape().front())
+      .constantF("kEps", eps)
+      .constantF("kHcEps", hcEps);
+  spec.weightBytesPerToken = fn.getBytes();
+}
+
+void addStreamKernels(KernelTable &kernels) {
+  kernels.add<HcPreOp>([](HcPreOp op, KernelSpec &spec) {
+    describeStreams(spec, op.getStreams(), op.getFn().getType(),
+                    op.getEps().convertToFloat(),
+                    op.getHcEps().convertToFloat());
+    spec.constant("kIterations", op.getIterations());
+    spec.args = {op.getStreams(), op.getFn(),   op.getScale(), op.getBase(),
+                 op.getX(),       op.getPost(), op.getComb()};
+    return success();
+  });
+
+  kernels.add<HeadCollapseOp>([](HeadCollapseOp op, KernelSpec &spec) {
+    describeStreams(spec, op.getStreams(), op.getFn().getType(),
+                    op.getEps().convertToFloat(),
+                    op.getHcEps().convertToFloat());
+    spec.args = {op.getStreams(), op.getFn(), op.getScale(), op.getBase(),
+                 op.getResult()};
+    return success();
+  });
+
+  kernels.add<HcPostOp>([](HcPostOp op, KernelSpec &spec) {
+    spec.constant("kStreams", dim(op.getStreams(), 1))
+        .constant("kHidden", dim(op.getStreams(), 2));
+    launchElements(spec, dim(op.getStreams(), 2));
+    spec.args = {op.getY(), op.getStreams(), op.getPost(), op.getComb(),
+                 op.getResult()};
+    return success();
+  });
+
+  kernels.add<RmsNormOp>([](RmsNormOp op, KernelSpec &spec) {
+    const int64_t width = activationShape(op.getX().getType()).back();
+    const int64_t vectors = rowElements(op.getX()) / width;
+    spec.block = width >= 2048 ? 256 : 32;
+    spec.gridX = static_cast<uint32_t>(vectors);
+    spec.constant("kVectors", vectors)
+        .constant("kDim", width)
+        .constant("kHasWeight", op.getWeight() ? 1 : 0)
+        .constantF("kEps", op.getEps().convertToFloat());
+    spec.args = {op.getX(), op.getWeight(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<TakeOutputsOp>([](TakeOutputsOp op, KernelSpec &spec) {
+    spec.constant("kElements", rowElements(op.getX()));
+    launchElements(spec, rowElements(op.getX()));
+    spec.args = {op.getX(), op.getResult()};
+    return success();
+  });
+}
 
 } // namespace ds4::codegen
