@@ -28,6 +28,9 @@ struct Activations {
 };
 
 /// Builds one phase. Letters as in Ds4Ops.td; T is the token capacity.
+///
+/// No call below creates ops in two of its arguments: C++ leaves their order
+/// open, and the text of a graph must not depend on the compiler.
 class PhaseBuilder {
 public:
   PhaseBuilder(OpBuilder &builder, const Hparams &h, const ModelWeights &w,
@@ -186,10 +189,12 @@ Value PhaseBuilder::storedRow(Value row, bool indexRow, int64_t ratio) {
 Value PhaseBuilder::hyperConnection(
     Value streams, const HyperConnectionWeights &site, const WeightRef &gain,
     StringRef point, llvm::function_ref<Value(Activations)> sublayer) {
-  auto pre = create<HcPreOp>(
-      f32({T, h.hidden}), f32({T, h.streams}), f32({T, h.streams, h.streams}),
-      streams, weight(site.fn), weight(site.scale), weight(site.base),
-      real(h.rmsEps), real(h.hcEps), b.getI64IntegerAttr(h.sinkhornIterations));
+  Value fn = weight(site.fn), scale = weight(site.scale),
+        base = weight(site.base);
+  auto pre = create<HcPreOp>(f32({T, h.hidden}), f32({T, h.streams}),
+                             f32({T, h.streams, h.streams}), streams, fn, scale,
+                             base, real(h.rmsEps), real(h.hcEps),
+                             b.getI64IntegerAttr(h.sinkhornIterations));
   Value x = norm(pre.getX(), gain);
   trace((point + "_in").str(), x);
   Value y = sublayer({x, {}});
@@ -324,17 +329,21 @@ Value PhaseBuilder::mixtureOfExperts(Activations x) {
     experts = route.getExperts();
     weights = route.getWeights();
   }
-  auto products = create<ExpertGateUpOp>(
-      f32({T, used, h.expertWidth}), f32({T, used, h.expertWidth}),
-      large(x, lw.gateExperts), experts, weight(lw.gateExperts),
-      weight(lw.upExperts), books(lw.gateExperts), books(lw.upExperts));
-  Value gate = products.getGateOut();
-  Activations hidden{create<SwigluOp>(gate.getType(), gate, products.getUpOut(),
+  Value input = large(x, lw.gateExperts);
+  Value gateWeight = weight(lw.gateExperts), upWeight = weight(lw.upExperts);
+  Value gateBooks = books(lw.gateExperts), upBooks = books(lw.upExperts);
+  RankedTensorType productType = f32({T, used, h.expertWidth});
+  auto products =
+      create<ExpertGateUpOp>(productType, productType, input, experts,
+                             gateWeight, upWeight, gateBooks, upBooks);
+  Activations hidden{create<SwigluOp>(productType, products.getGateOut(),
+                                      products.getUpOut(),
                                       real(h.clampExperts[layer])),
                      {}};
-  Value y = create<ExpertDownOp>(f32({T, used, h.hidden}),
-                                 large(hidden, lw.downExperts), experts,
-                                 weight(lw.downExperts), books(lw.downExperts));
+  Value downInput = large(hidden, lw.downExperts);
+  Value downWeight = weight(lw.downExperts), downBooks = books(lw.downExperts);
+  Value y = create<ExpertDownOp>(f32({T, used, h.hidden}), downInput, experts,
+                                 downWeight, downBooks);
   return create<CombineOp>(f32({T, h.hidden}), y, weights, sharedExpert(x));
 }
 
@@ -376,9 +385,10 @@ func::FuncOp PhaseBuilder::build(StringRef name) {
   if (outputRows < T || T > 1)
     last =
         create<TakeOutputsOp>(f32({outputRows, h.streams, h.hidden}), streams);
-  Value x = create<HeadCollapseOp>(
-      f32({outputRows, h.hidden}), last, weight(w.head.fn),
-      weight(w.head.scale), weight(w.head.base), real(h.rmsEps), real(h.hcEps));
+  Value fn = weight(w.head.fn), scale = weight(w.head.scale),
+        base = weight(w.head.base);
+  Value x = create<HeadCollapseOp>(f32({outputRows, h.hidden}), last, fn, scale,
+                                   base, real(h.rmsEps), real(h.hcEps));
   Activations normed{norm(x, w.outputNorm, /*ratio=*/0), {}};
   Value logits = largeLinear(normed, w.output, /*ratio=*/0);
   Value argmax = create<ArgmaxOp>(argmaxType, logits);
