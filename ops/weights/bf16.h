@@ -1,0 +1,12 @@
+// bf16.h - weights as bfloat16.
+#ifndef DS4_OPS_WEIGHTS_BF16_H
+#define DS4_OPS_WEIGHTS_BF16_H
+
+constexpr u32 kBlockElements = 1, kBlockBytes = 2;
+
+/// Element i of a row.
+DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
+  return f32_from_bf16(load_u16(row + 2 * i));
+}
+
+#endif // DS4_OPS_WEIGHTS_BF16_H

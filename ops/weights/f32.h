@@ -1,0 +1,12 @@
+// f32.h - weights as binary32.
+#ifndef DS4_OPS_WEIGHTS_F32_H
+#define DS4_OPS_WEIGHTS_F32_H
+
+constexpr u32 kBlockElements = 1, kBlockBytes = 4;
+
+/// Element i of a row.
+DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
+  return float_of(load_u32(row + 4 * i));
+}
+
+#endif // DS4_OPS_WEIGHTS_F32_H

@@ -1,0 +1,33 @@
+// q2_0_rocmfp2.h - ROCmFP2, dual reading (type 107): 8 bytes of 2-bit codes, a
+// UE4M3 scale byte for each half; level = code - 1.
+#ifndef DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H
+#define DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H
+
+#include "codes.h"
+
+constexpr u32 kBlockElements = 32, kBlockBytes = 10;
+
+/// Element i of a row.
+DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
+  const u8 *block = row + i / 32 * kBlockBytes;
+  const i32 level = static_cast<i32>(fp2_code(block, i % 32)) - 1;
+  return static_cast<float>(level) * f32_from_ue4m3(block[8 + i % 32 / 16]);
+}
+
+/// acc + weights of block b times 32 codes of scale d, an fma a half.
+DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
+                           float acc) {
+  const u8 *block = row + b * kBlockBytes;
+  for (u32 half = 0; half < 2; ++half) {
+    const u32 sixteen = load_u32(block + 4 * half);
+    i32 sum = 0;
+    for (u32 j = 0; j < 16; ++j)
+      sum +=
+          (static_cast<i32>(sixteen >> (2 * j) & 3) - 1) * codes[16 * half + j];
+    acc = fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[8 + half]) * d,
+                  acc);
+  }
+  return acc;
+}
+
+#endif // DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H

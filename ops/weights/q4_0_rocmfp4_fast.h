@@ -1,0 +1,28 @@
+// q4_0_rocmfp4_fast.h - ROCmFP4 fast (type 101): 16 bytes of nibbles, a UE4M3
+// scale byte; element j is the low nibble of byte j, 16 + j the high one.
+#ifndef DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H
+#define DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H
+
+#include "codes.h"
+
+constexpr u32 kBlockElements = 32, kBlockBytes = 17;
+
+/// Element i of a row.
+DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
+  const u8 *block = row + i / 32 * kBlockBytes;
+  const i32 code = block[i % 16] >> (i % 32 / 16 * 4) & 15;
+  return static_cast<float>(fp4_level(code)) * f32_from_ue4m3(block[16]);
+}
+
+/// acc + weights of block b times 32 codes of scale d, in one fma.
+DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
+                           float acc) {
+  const u8 *block = row + b * kBlockBytes;
+  i32 sum = 0;
+  for (u32 j = 0; j < 16; ++j)
+    sum += fp4_level(block[j] & 15) * codes[j] +
+           fp4_level(block[j] >> 4) * codes[16 + j];
+  return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
+}
+
+#endif // DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H

@@ -1,0 +1,25 @@
+// q8_0.h - ggml's Q8_0: an f16 scale d, then 32 int8; value = d q.
+#ifndef DS4_OPS_WEIGHTS_Q8_0_H
+#define DS4_OPS_WEIGHTS_Q8_0_H
+
+constexpr u32 kBlockElements = 32, kBlockBytes = 34;
+
+/// Element i of a row.
+DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
+  const u8 *block = row + i / 32 * kBlockBytes;
+  return f32_from_f16(load_u16(block)) *
+         static_cast<float>(static_cast<i8>(block[2 + i % 32]));
+}
+
+/// acc + weights of block b times 32 codes of scale d, in one fma.
+DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
+                           float acc) {
+  const u8 *block = row + b * kBlockBytes;
+  i32 sum = 0;
+  for (u32 i = 0; i < 32; ++i)
+    sum += static_cast<i8>(block[2 + i]) * codes[i];
+  return fma_f32(static_cast<float>(sum), f32_from_f16(load_u16(block)) * d,
+                 acc);
+}
+
+#endif // DS4_OPS_WEIGHTS_Q8_0_H
