@@ -9,11 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <numeric>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utf8proc.h>
 
 namespace ds4 {
@@ -480,34 +477,9 @@ Result<Gguf> Gguf::parse(std::span<const std::byte> header, uint64_t fileBytes,
   return GgufParser(stream, fileBytes, std::move(name)).run();
 }
 
-namespace {
-/// Closes a descriptor.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0)
-      close(fd);
-  }
-};
-} // namespace
-
 Result<Gguf> Gguf::open(const std::filesystem::path &path) {
-  auto refuse = [&](int code) {
-    return ioError(
-        fmt::format("cannot open {}: {}", path.string(), std::strerror(code)));
-  };
-  // Non-blocking, so that a named pipe is refused instead of waited for.
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0)
-    return refuse(errno);
-  struct stat facts{};
-  if (fstat(file.fd, &facts) != 0)
-    return refuse(errno);
-  if (!S_ISREG(facts.st_mode))
-    return ioError(
-        fmt::format("cannot open {}: it is not a regular file", path.string()));
-  const auto fileBytes = static_cast<uint64_t>(facts.st_size);
-  GgufStream stream(file.fd, fileBytes);
+  DS4_ASSIGN(GgufStream stream, GgufStream::open(path));
+  const uint64_t fileBytes = stream.left();
   return GgufParser(stream, fileBytes, path.string()).run();
 }
 

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <xxhash.h>
 
 namespace ds4 {
@@ -28,6 +31,36 @@ GgufStream::GgufStream(int fd, uint64_t fileBytes)
     : endOfInput(fileBytes), fd(fd), buffer(std::min(kWindowBytes, fileBytes)),
       hash(XXH3_createState()) {
   XXH3_128bits_reset(hash.get());
+}
+
+GgufStream::GgufStream(GgufStream &&other) noexcept
+    : window(other.window), windowStart(other.windowStart),
+      inWindow(other.inWindow), hashed(other.hashed),
+      endOfInput(other.endOfInput), fd(std::exchange(other.fd, -1)),
+      buffer(std::move(other.buffer)), hash(std::move(other.hash)) {}
+
+GgufStream::~GgufStream() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+Result<GgufStream> GgufStream::open(const std::filesystem::path &path) {
+  auto refuse = [&](std::string_view reason) {
+    return ioError(fmt::format("cannot open {}: {}", path.string(), reason));
+  };
+  // Non-blocking, so that a named pipe is refused instead of waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return refuse(std::strerror(errno));
+  struct stat facts{};
+  const bool known = fstat(fd, &facts) == 0;
+  if (!known || !S_ISREG(facts.st_mode)) {
+    const Error error =
+        refuse(known ? "it is not a regular file" : std::strerror(errno));
+    ::close(fd);
+    return error;
+  }
+  return GgufStream(fd, static_cast<uint64_t>(facts.st_size));
 }
 
 bool GgufStream::read(void *to, uint64_t bytes) {

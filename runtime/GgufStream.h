@@ -4,8 +4,11 @@
 #ifndef DS4_RUNTIME_GGUFSTREAM_H
 #define DS4_RUNTIME_GGUFSTREAM_H
 
+#include "runtime/Result.h"
+
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,8 +22,11 @@ class GgufStream {
 public:
   /// Reads `memory`, which stays the caller's.
   explicit GgufStream(std::span<const std::byte> memory);
-  /// Reads `fd`, a file of `fileBytes` bytes, which stays the caller's.
-  GgufStream(int fd, uint64_t fileBytes);
+  /// Reads a regular file; left() is its size. Keeps it open.
+  static Result<GgufStream> open(const std::filesystem::path &path);
+  GgufStream(GgufStream &&other) noexcept;
+  GgufStream &operator=(GgufStream &&) = delete;
+  ~GgufStream();
 
   /// Offset of the next byte.
   uint64_t position() const { return windowStart + inWindow; }
@@ -36,6 +42,7 @@ public:
   std::string digest();
 
 private:
+  GgufStream(int fd, uint64_t fileBytes);
   void hashWindow();
   bool refill();
 
@@ -48,7 +55,7 @@ private:
   uint64_t inWindow = 0;    ///< bytes of the window that were read
   uint64_t hashed = 0;      ///< bytes of the window that were hashed
   uint64_t endOfInput;
-  int fd = -1;
+  int fd = -1;                   ///< owned; -1: memory
   std::vector<std::byte> buffer; ///< behind the window, for a file
   std::unique_ptr<XXH3_state_s, FreeState> hash;
 };
