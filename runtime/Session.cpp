@@ -1,0 +1,441 @@
+// Session.cpp - opening is a list of checks, cheapest first: nothing is
+// allocated before the bundle, the file, the CPU and the memory fit.
+#include "runtime/Session.h"
+
+#include "runtime/DecodeTables.h"
+#include "runtime/RopeTable.h"
+#include "runtime/StepPlan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <chrono>
+
+namespace ds4 {
+namespace {
+
+/// Phases that compute the next tokens of the sequence; they are free to stand
+/// in for each other.
+constexpr std::string_view kPhases[] = {"decode", "prefill", "verify"};
+
+/// Tokens that the rings of any bundle can take back: CSA compressor rings of
+/// 16 rows hold two windows of 4, less the row being written, and 9 more
+/// (docs/model.md, "State").
+constexpr uint32_t kRingRollback = 9;
+
+/// The profile's verify_width: the bundle's rings are laid out for it.
+uint32_t rollbackLimitOf(const Manifest &manifest) {
+  auto width = manifest.profile.find("verify_width");
+  uint32_t limit = kRingRollback;
+  if (width != manifest.profile.end()) {
+    const std::string &text = width->second;
+    std::from_chars(text.data(), text.data() + text.size(), limit);
+  }
+  return std::min(limit, kRingRollback);
+}
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// The bundle's object for `target`.
+Result<const ObjectDesc *> findObject(const Manifest &manifest,
+                                      std::string_view target) {
+  std::string others;
+  for (const ObjectDesc &object : manifest.objects) {
+    if (object.target == target)
+      return &object;
+    others += (others.empty() ? "" : ", ") + object.target;
+  }
+  return invalidInput(
+      fmt::format("the bundle is for {}, this device is {}: rebuild with ds4c "
+                  "--target={}",
+                  others.empty() ? "no target" : others, target, target));
+}
+
+Status checkCpu(const ObjectDesc &object) {
+#if defined(__x86_64__)
+  if (object.cpu.empty() ||
+      (object.cpu == "x86-64-v3" && __builtin_cpu_supports("avx2") &&
+       __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")))
+    return Status::ok();
+#else
+  if (object.cpu.empty())
+    return Status::ok();
+#endif
+  return invalidInput(fmt::format(
+      "the bundle's host kernels need a CPU of level {}, which this machine is "
+      "not: run it on a newer CPU (AVX2, FMA, BMI2) or on a GPU target",
+      object.cpu));
+}
+
+/// Position of row `row` of a launch's domain.
+int64_t rowPosition(RowRatio ratio, const Step &step, int64_t row) {
+  if (ratio == 0)
+    return step.start + step.count - step.outputs + row;
+  return (step.start / ratio + row) * ratio;
+}
+
+} // namespace
+
+Session::Session(Bundle bundle, std::unique_ptr<Device> device,
+                 const SessionOptions &options)
+    : bundle(std::move(bundle)), device(std::move(device)), options(options),
+      rollbackLimit(rollbackLimitOf(this->bundle.manifest)) {}
+
+Session::~Session() {
+  for (void *memory : allocations)
+    device->free(memory);
+}
+
+Result<std::unique_ptr<Session>> Session::open(Bundle bundle, const Gguf &file,
+                                               std::unique_ptr<Device> device,
+                                               const SessionOptions &options) {
+  if (bundle.manifest.fingerprint != file.fingerprint())
+    return invalidInput(fmt::format(
+        "{} was compiled for another model file (fingerprint {}, {} has {}): "
+        "recompile with ds4c {}",
+        bundle.path.string(), bundle.manifest.fingerprint, file.path(),
+        file.fingerprint(), file.path()));
+  DS4_ASSIGN(const ObjectDesc *object,
+             findObject(bundle.manifest, device->target()));
+  if (device->target() == "host")
+    DS4_TRY(checkCpu(*object));
+  DS4_TRY(matchWeights(file, bundle.plan.weights));
+
+  std::unique_ptr<Session> session(
+      new Session(std::move(bundle), std::move(device), options));
+  DS4_TRY(session->load(file));
+  return session;
+}
+
+Result<void *> Session::allocate(uint64_t bytes, std::string_view what) {
+  DS4_ASSIGN(void *memory,
+             device->allocate(std::max<uint64_t>(bytes, 1), what));
+  allocations.push_back(memory);
+  return memory;
+}
+
+Status Session::load(const Gguf &file) {
+  const Plan &plan = bundle.plan;
+  need = memoryNeed(plan, options.load.stagingBytes());
+  DS4_TRY(admit(need,
+                options.availableBytes ? *options.availableBytes
+                                       : availableMemory(),
+                context()));
+
+  // Tables first: they are small and refuse more files than the weights do.
+  DecodeTables decode;
+  if (!plan.books.empty()) {
+    DS4_ASSIGN(decode, readDecodeTables(file));
+  }
+  std::map<std::string_view, std::span<const uint8_t>> modes;
+  for (const BooksDesc &desc : plan.books) {
+    auto table = decode.find(desc.weight);
+    uint64_t values =
+        uint64_t(desc.experts) * 2 * weightFormatInfo(desc.format).bookLevels;
+    if (table == decode.end() || table->second.books.size() != values)
+      return invalidInput(fmt::format(
+          "{} has no decode table for `{}` as the bundle wants it; the bundle "
+          "was compiled for another file: recompile it with ds4c",
+          file.path(), desc.weight));
+    DS4_ASSIGN(void *memory,
+               allocate(values * sizeof(float), desc.weight + " (books)"));
+    DS4_TRY(device->copyIn(memory, table->second.books.data(),
+                           values * sizeof(float)));
+    books[desc.weight] = memory;
+    modes[desc.weight] = table->second.adaptive;
+  }
+  for (const RopeTable &desc : plan.tables) {
+    std::vector<float> values = makeRopeTable(desc);
+    DS4_ASSIGN(void *memory,
+               allocate(values.size() * sizeof(float), desc.name));
+    DS4_TRY(
+        device->copyIn(memory, values.data(), values.size() * sizeof(float)));
+    tables[desc.name] = memory;
+  }
+  for (const StateDesc &desc : plan.states) {
+    DS4_ASSIGN(states[desc.name],
+               allocate(desc.rows * desc.rowBytes, desc.name));
+  }
+  DS4_ASSIGN(arena, allocate(need.arena, "activations"));
+
+  std::vector<WeightTarget> targets;
+  for (const WeightDesc &desc : plan.weights) {
+    DS4_ASSIGN(void *memory, allocate(desc.bytes, desc.name));
+    weights[desc.name] = memory;
+    auto mode = modes.find(desc.name);
+    targets.push_back(
+        {&desc, memory,
+         mode == modes.end() ? std::span<const uint8_t>() : mode->second});
+  }
+  // Kernels before weights: a broken object shows at once.
+  DS4_TRY(bindAll());
+  DS4_ASSIGN(stats, loadWeights(file, *device, targets, options.load));
+  return Status::ok();
+}
+
+Status Session::bindAll() {
+  DS4_ASSIGN(const ObjectDesc *object,
+             findObject(bundle.manifest, device->target()));
+  DS4_TRY(device->loadObject(bundle.path / object->file));
+  uint32_t capacity = 1;
+  size_t launches = 1;
+  for (const Function &function : bundle.plan.functions) {
+    if (std::ranges::find(kPhases, function.name) == std::end(kPhases))
+      continue;
+    phases.push_back(function);
+    capacity = std::max(capacity, function.capacity);
+    launches = std::max(launches, function.launches.size());
+  }
+  if (phases.empty())
+    return invalidInput(
+        "plan.json has neither a decode nor a prefill function; "
+        "recompile the bundle with ds4c");
+  DS4_ASSIGN(tokens, allocate(capacity * sizeof(int32_t), "token ids"));
+  DS4_ASSIGN(step, allocate(sizeof(Step), "step"));
+  DS4_ASSIGN(status, allocate(launches * sizeof(StepStatus), "status"));
+  for (const Function &function : phases) {
+    DS4_ASSIGN(BoundFunction bound, bind(function));
+    boundPhases.push_back(std::move(bound));
+  }
+  return Status::ok();
+}
+
+Result<Session::BoundFunction> Session::bind(const Function &function) {
+  BoundFunction bound;
+  for (const Launch &launch : function.launches) {
+    BoundLaunch &it = bound.launches.emplace_back();
+    DS4_ASSIGN(it.kernel, device->kernel(launch.kernel));
+    for (const Arg &arg : launch.args) {
+      DS4_ASSIGN(void *pointer, resolve(function, arg, 0));
+      it.args.push_back(pointer);
+    }
+  }
+  DS4_ASSIGN(bound.logits,
+             resolve(function, function.logits,
+                     uint64_t(function.outputs) * vocab() * sizeof(float)));
+  DS4_ASSIGN(bound.argmax, resolve(function, function.argmax,
+                                   function.outputs * sizeof(int32_t)));
+  for (const TracePoint &trace : function.traces) {
+    if (trace.afterLaunch >= function.launches.size())
+      return invalidInput(fmt::format(
+          "plan.json: trace point {} of {} comes after launch {} of {}; "
+          "recompile the bundle with ds4c",
+          trace.name, function.name, trace.afterLaunch,
+          function.launches.size()));
+    DS4_ASSIGN(bound.traces.emplace_back(), resolve(function, trace.source, 0));
+  }
+  return bound;
+}
+
+Result<void *> Session::resolve(const Function &function, const Arg &arg,
+                                uint64_t bytes) {
+  auto within = [&](void *base, uint64_t size) -> Result<void *> {
+    if (arg.offset <= size && bytes <= size - arg.offset)
+      return static_cast<void *>(static_cast<std::byte *>(base) + arg.offset);
+    return invalidInput(fmt::format(
+        "plan.json: an argument of {} lies at byte {} of a buffer of {} bytes; "
+        "recompile the bundle with ds4c",
+        function.name, arg.offset, size));
+  };
+  auto named = [&](const auto &buffers,
+                   std::string_view kind) -> Result<void *> {
+    auto it = buffers.find(arg.name);
+    if (it != buffers.end())
+      return it->second;
+    return invalidInput(fmt::format(
+        "plan.json: {} uses the {} `{}`, which the plan does not list; "
+        "recompile the bundle with ds4c",
+        function.name, kind, arg.name));
+  };
+  switch (arg.kind) {
+  case ArgKind::arena:
+    return within(arena, function.arenaBytes);
+  case ArgKind::status:
+    return within(status, function.launches.size() * sizeof(StepStatus));
+  case ArgKind::weight:
+    return named(weights, "weight");
+  case ArgKind::books:
+    return named(books, "decode table");
+  case ArgKind::state:
+    return named(states, "state");
+  case ArgKind::table:
+    return named(tables, "rotary table");
+  case ArgKind::tokens:
+    return tokens;
+  case ArgKind::step:
+    return step;
+  case ArgKind::null:
+    return nullptr;
+  }
+  return nullptr;
+}
+
+uint64_t Session::weightBytesPerToken() const {
+  uint64_t bytes = 0;
+  const Function *decode = bundle.plan.find("decode");
+  for (const Launch &launch :
+       decode ? decode->launches : phases.front().launches)
+    bytes += launch.weightBytesPerToken;
+  return bytes;
+}
+
+Status Session::rollback(uint32_t position) {
+  if (position > currentPosition)
+    return invalidInput(fmt::format(
+        "cannot roll forward to position {}, the sequence has {} tokens",
+        position, currentPosition));
+  if (position != 0 && position + rollbackLimit < highWater)
+    return invalidInput(fmt::format(
+        "cannot roll back to position {} after position {} was written: at "
+        "most {} tokens can be taken back; roll back to 0 and process the "
+        "tokens again",
+        position, highWater, rollbackLimit));
+  currentPosition = position;
+  if (position == 0)
+    highWater = 0;
+  return Status::ok();
+}
+
+Result<Logits> Session::forward(std::span<const int32_t> ids) {
+  uint32_t last = ids.empty() ? 0 : static_cast<uint32_t>(ids.size() - 1);
+  return forward(ids, std::span(&last, ids.empty() ? 0 : 1));
+}
+
+Result<Logits> Session::forward(std::span<const int32_t> ids,
+                                std::span<const uint32_t> rows) {
+  assert(std::ranges::is_sorted(rows, std::less_equal<>()) || rows.size() < 2);
+  assert(rows.empty() || rows.back() < ids.size());
+  uint64_t end = uint64_t(currentPosition) + ids.size();
+  if (end > context())
+    return invalidInput(fmt::format(
+        "context length exceeded: {} tokens asked, the limit is {}; shorten "
+        "the prompt or rebuild the bundle with ds4c --context={}",
+        end, context(), (end + 255) / 256 * 256));
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || static_cast<uint32_t>(ids[i]) >= vocab())
+      return invalidInput(fmt::format(
+          "token {} at position {} is not in the vocabulary of {} tokens",
+          ids[i], currentPosition + i, vocab()));
+  if (currentPosition != 0 && currentPosition + rollbackLimit < highWater)
+    return invalidInput(fmt::format(
+        "the state after position {} was lost in a step that failed; roll back "
+        "to 0 and process the tokens again",
+        currentPosition));
+
+  Logits result;
+  result.vocab = vocab();
+  result.values.resize(rows.size() * vocab());
+  result.argmax.resize(rows.size());
+  size_t nextRow = 0;
+  uint32_t base = currentPosition;
+  for (const PlannedStep &planned :
+       planSteps(phases, static_cast<uint32_t>(ids.size()), rows,
+                 options.prefillChunk)) {
+    if (hooks.cancelled && hooks.cancelled())
+      return Error{ErrorCode::cancelled, "stopped by request"};
+    const Function &function = phases[planned.function];
+    const BoundFunction &bound = boundPhases[planned.function];
+    Step next{static_cast<int32_t>(base + planned.first),
+              static_cast<int32_t>(planned.count),
+              static_cast<int32_t>(planned.outputs), 0};
+    highWater = std::max(highWater, base + planned.first + planned.count);
+    DS4_TRY(runStep(function, bound, ids.subspan(planned.first, planned.count),
+                    next));
+    currentPosition = base + planned.first + planned.count;
+
+    uint32_t firstOutput = planned.first + planned.count - planned.outputs;
+    for (;
+         nextRow < rows.size() && rows[nextRow] < planned.first + planned.count;
+         ++nextRow) {
+      uint64_t row = rows[nextRow] - firstOutput;
+      uint64_t rowBytes = uint64_t(vocab()) * sizeof(float);
+      DS4_TRY(device->copyOut(result.values.data() + nextRow * vocab(),
+                              static_cast<const std::byte *>(bound.logits) +
+                                  row * rowBytes,
+                              rowBytes));
+      DS4_TRY(device->copyOut(result.argmax.data() + nextRow,
+                              static_cast<const std::byte *>(bound.argmax) +
+                                  row * sizeof(int32_t),
+                              sizeof(int32_t)));
+    }
+    if (hooks.progress)
+      hooks.progress(planned.first + planned.count, ids.size());
+  }
+  return result;
+}
+
+Status Session::runStep(const Function &function, const BoundFunction &bound,
+                        std::span<const int32_t> ids, const Step &next) {
+  DS4_TRY(device->copyIn(tokens, ids.data(), ids.size_bytes()));
+  DS4_TRY(device->copyIn(step, &next, sizeof next));
+  for (uint32_t i = 0; i < function.launches.size(); ++i) {
+    const Launch &launch = function.launches[i];
+    int64_t rows = rowsInStep(launch.ratio, next);
+    if (rows > launch.grid[1])
+      return invalidInput(fmt::format(
+          "plan.json: launch {} ({}) of {} has a grid of {} rows, a step of {} "
+          "tokens needs {}; recompile the bundle with ds4c",
+          i, launch.label, function.name, launch.grid[1], next.count, rows));
+    if (rows > 0) {
+      int64_t begin = hooks.timing ? nowNs() : 0;
+      DS4_TRY(device->launch(bound.launches[i].kernel, launch.grid[0],
+                             static_cast<uint32_t>(rows), launch.block,
+                             bound.launches[i].args));
+      if (hooks.timing) {
+        DS4_TRY(device->synchronize());
+        hooks.timing(function, launch, next, begin, nowNs());
+      }
+    }
+    if (hooks.trace)
+      DS4_TRY(copyTraces(function, bound, i, next));
+  }
+  DS4_TRY(device->synchronize());
+  return checkStatus(function, next);
+}
+
+Status Session::copyTraces(const Function &function, const BoundFunction &bound,
+                           uint32_t launch, const Step &next) {
+  for (size_t i = 0; i < function.traces.size(); ++i) {
+    const TracePoint &trace = function.traces[i];
+    if (trace.afterLaunch != launch)
+      continue;
+    std::vector<float> values(rowsInStep(trace.ratio, next) *
+                              trace.rowElements);
+    DS4_TRY(device->synchronize());
+    DS4_TRY(device->copyOut(values.data(), bound.traces[i],
+                            values.size() * sizeof(float)));
+    hooks.trace(trace, next, values);
+  }
+  return Status::ok();
+}
+
+Status Session::checkStatus(const Function &function, const Step &next) {
+  std::vector<StepStatus> reports(function.launches.size());
+  uint64_t bytes = reports.size() * sizeof(StepStatus);
+  DS4_TRY(device->copyOut(reports.data(), status, bytes));
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (reports[i].launch == 0)
+      continue;
+    std::vector<StepStatus> clear(reports.size());
+    DS4_TRY(device->copyIn(status, clear.data(), bytes));
+    const Launch &launch = function.launches[i];
+    std::string place =
+        launch.layer < 0 ? "" : fmt::format(" of layer {}", launch.layer);
+    return Error{ErrorCode::deviceError,
+                 fmt::format("{}{} met a NaN at token position {} ({} step); "
+                             "the weights or the kernels are wrong, find the "
+                             "first bad layer with ds4run --check",
+                             launch.label, place,
+                             rowPosition(launch.ratio, next, reports[i].row),
+                             function.name)};
+  }
+  return Status::ok();
+}
+
+} // namespace ds4
