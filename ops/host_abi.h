@@ -27,6 +27,10 @@ struct HostApi {
   float (*waveSum)(HostWave *wave, float value);
   /// The sum over the 8 lanes of a group by lane xor 1, 2, 4.
   float (*segmentSum)(HostWave *wave, float value);
+  /// Eight such sums at once, of values[0] ... values[7]; lane l gets sum
+  /// l % 8.
+  float (*waveSums)(HostWave *wave, const float *values);
+  float (*segmentSums)(HostWave *wave, const float *values);
   /// Waits for every lane of the block.
   void (*barrier)(HostWave *wave);
 };

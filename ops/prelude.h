@@ -288,6 +288,44 @@ DS4_DEVICE float wave_sum(float value) {
 #endif
 }
 
+/// Eight segment sums at once, with one exchange of eight values instead of
+/// eight of one: sum r is over the group's values[r]; lane l gets sum l % 8.
+DS4_DEVICE float segment_sums(const float (&values)[8]) {
+#if defined(DS4_TARGET_HOST)
+  ds4::HostWave *wave = ds4::hostWave();
+  return wave->api->segmentSums(wave, values);
+#else
+  // Each step halves the sums that a lane carries: it keeps those whose number
+  // has its own bit and gives the others away.
+  float four[4], two[2];
+  for (u32 i = 0; i < 4; ++i) {
+    const float keep = lane() & 1 ? values[2 * i + 1] : values[2 * i];
+    const float give = lane() & 1 ? values[2 * i] : values[2 * i + 1];
+    four[i] = keep + shfl_xor(give, 1);
+  }
+  for (u32 i = 0; i < 2; ++i) {
+    const float keep = lane() & 2 ? four[2 * i + 1] : four[2 * i];
+    const float give = lane() & 2 ? four[2 * i] : four[2 * i + 1];
+    two[i] = keep + shfl_xor(give, 2);
+  }
+  const float keep = lane() & 4 ? two[1] : two[0];
+  const float give = lane() & 4 ? two[0] : two[1];
+  return keep + shfl_xor(give, 4);
+#endif
+}
+
+/// Eight wave sums at once; lane l gets sum l % 8.
+DS4_DEVICE float wave_sums(const float (&values)[8]) {
+#if defined(DS4_TARGET_HOST)
+  ds4::HostWave *wave = ds4::hostWave();
+  return wave->api->waveSums(wave, values);
+#else
+  float sum = segment_sums(values);
+  sum += shfl_xor(sum, 8);
+  return sum + shfl_xor(sum, 16);
+#endif
+}
+
 /// Balanced sum of neighbours: the end of both declared orders.
 DS4_DEVICE float tree8(const float (&p)[8]) {
   return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));

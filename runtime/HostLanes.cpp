@@ -48,7 +48,14 @@ constexpr uint32_t kWave = kHostWave;
 constexpr size_t kPageBytes = 4096;
 
 /// Where lanes meet.
-enum class Meeting : uint32_t { exchange, waveSum, segmentSum, barrier };
+enum class Meeting : uint32_t {
+  exchange,
+  waveSum,
+  segmentSum,
+  waveSums,
+  segmentSums,
+  barrier
+};
 
 const char *meetingName(Meeting meeting) {
   switch (meeting) {
@@ -58,6 +65,10 @@ const char *meetingName(Meeting meeting) {
     return "wave_sum";
   case Meeting::segmentSum:
     return "segment_sum";
+  case Meeting::waveSums:
+    return "wave_sums";
+  case Meeting::segmentSums:
+    return "segment_sums";
   case Meeting::barrier:
     return "barrier";
   }
@@ -102,7 +113,8 @@ struct Wave : HostWave {
   /// What lanes gave and what they get; two sets, since a lane may already
   /// be in the next round while others still read the last.
   uint32_t given[2][kWave];
-  float sums[2][kWave / 8];
+  float sums[2][kWave];
+  const float *givenEight[kWave];
   Context contexts[kWave];
   Block *block;
   uint32_t number; ///< of the wave in its block
@@ -203,7 +215,7 @@ const unsigned *exchange(HostWave *shared, unsigned value) {
 
 /// Sums of groups of 8 by lane xor 1, 2, 4: the balanced tree of neighbours,
 /// since a sum of two has the same bits in either order.
-void sumGroups(const uint32_t (&given)[kWave], float (&sums)[kWave / 8]) {
+void sumGroups(const uint32_t (&given)[kWave], float (&sums)[kWave]) {
   float values[kWave];
   std::memcpy(values, given, sizeof values);
   for (uint32_t i = 0; i < kWave / 8; ++i) {
@@ -224,13 +236,47 @@ float segmentSum(HostWave *shared, float value) {
 float waveSum(HostWave *shared, float value) {
   Wave &wave = *static_cast<Wave *>(shared);
   const uint32_t lane = wave.thread[hostStack()] % kWave, set = wave.round % 2;
-  float(&sums)[kWave / 8] = wave.sums[set];
+  float(&sums)[kWave] = wave.sums[set];
   wave.given[set][lane] = std::bit_cast<uint32_t>(value);
   if (wave.meet(Meeting::waveSum)) {
     sumGroups(wave.given[set], sums);
     sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
   return sums[0];
+}
+
+/// Group sums of each lane's eight values: sums[8 g + r] is that of values[r]
+/// over group g. The lanes' own arrays are read, since none of them goes on
+/// before the last has arrived.
+void sumEights(const float *const (&given)[kWave], float (&sums)[kWave]) {
+  for (uint32_t group = 0; group < kWave; group += 8) {
+    const float *const *v = given + group;
+    for (uint32_t r = 0; r < 8; ++r)
+      sums[group + r] = ((v[0][r] + v[1][r]) + (v[2][r] + v[3][r])) +
+                        ((v[4][r] + v[5][r]) + (v[6][r] + v[7][r]));
+  }
+}
+
+float segmentSums(HostWave *shared, const float *values) {
+  Wave &wave = *static_cast<Wave *>(shared);
+  const uint32_t lane = wave.thread[hostStack()] % kWave, set = wave.round % 2;
+  wave.givenEight[lane] = values;
+  if (wave.meet(Meeting::segmentSums))
+    sumEights(wave.givenEight, wave.sums[set]);
+  return wave.sums[set][lane];
+}
+
+float waveSums(HostWave *shared, const float *values) {
+  Wave &wave = *static_cast<Wave *>(shared);
+  const uint32_t lane = wave.thread[hostStack()] % kWave, set = wave.round % 2;
+  float(&sums)[kWave] = wave.sums[set];
+  wave.givenEight[lane] = values;
+  if (wave.meet(Meeting::waveSums)) {
+    sumEights(wave.givenEight, sums);
+    for (uint32_t r = 0; r < 8; ++r)
+      sums[r] = (sums[r] + sums[8 + r]) + (sums[16 + r] + sums[24 + r]);
+  }
+  return sums[lane % 8];
 }
 
 void barrier(HostWave *shared) {
@@ -250,7 +296,8 @@ void barrier(HostWave *shared) {
   block.switchWave(wave, wave.resumeStack);
 }
 
-constexpr HostApi kApi = {exchange, waveSum, segmentSum, barrier};
+constexpr HostApi kApi = {exchange, waveSum,     segmentSum,
+                          waveSums, segmentSums, barrier};
 
 /// Runs lanes on the calling stack as long as none has to wait; then it is
 /// another stack's turn.

@@ -23,6 +23,18 @@ void shuffles(u32 *xored, u32 *from, float *waves, float *segments,
 }
 DS4_ENTRY(shuffles)
 
+// The sums of eight values at once, twice; sums[i, kind, lane].
+DS4_KERNEL(32) void eight_sums(float *sums, const float *x) {
+  for (u32 i = 0; i < 2; ++i) {
+    float values[8];
+    for (u32 r = 0; r < 8; ++r)
+      values[r] = x[(i * kWave + lane()) * 8 + r];
+    sums[(2 * i) * kWave + lane()] = segment_sums(values);
+    sums[(2 * i + 1) * kWave + lane()] = wave_sums(values);
+  }
+}
+DS4_ENTRY(eight_sums)
+
 // Each thread reads what the thread opposite wrote, `rounds` times.
 DS4_KERNEL(1024) void rotate(u32 *out, const u32 *threads, const u32 *rounds) {
   DS4_SHARED u32 values[1024];

@@ -76,6 +76,29 @@ TEST_P(HostDeviceTest, LanesExchangeValuesAndSums) {
   }
 }
 
+TEST_P(HostDeviceTest, EightSumsAreThoseOfOneAtATime) {
+  std::vector<float> x(2 * 32 * 8), sums(4 * 32);
+  for (uint32_t i = 0; i < x.size(); ++i)
+    x[i] = std::cos(i * 0.9f) * (i % 7 == 0 ? 1e4f : 1.0f);
+  ASSERT_TRUE(launch("eight_sums", 1, 1, 32, {sums.data(), x.data()}));
+  for (uint32_t i = 0; i < 2; ++i)
+    for (uint32_t r = 0; r < 8; ++r) {
+      float values[32], next[32];
+      for (uint32_t l = 0; l < 32; ++l)
+        values[l] = x[(i * 32 + l) * 8 + r];
+      for (uint32_t mask = 1; mask < 32; mask *= 2) {
+        for (uint32_t l = 0; l < 32; ++l)
+          next[l] = values[l] + values[l ^ mask];
+        std::memcpy(values, next, sizeof values);
+        for (uint32_t l = r; mask == 4 && l < 32; l += 8) {
+          EXPECT_EQ(sums[2 * i * 32 + l], values[l]);
+        }
+      }
+      for (uint32_t l = r; l < 32; l += 8)
+        EXPECT_EQ(sums[(2 * i + 1) * 32 + l], values[l]);
+    }
+}
+
 TEST_P(HostDeviceTest, BarriersOrderSharedMemory) {
   for (uint32_t threads : {32u, 64u, 256u, 1024u}) {
     constexpr uint32_t kBlocks = 5;
