@@ -8,6 +8,94 @@ namespace ds4::codegen {
 
 using namespace ir;
 
-void addLinearKernels(KernelTable &) {}
+/// Grid and constants of ops/products.h: `matrices` matrices of `out` rows a
+/// row of the domain. Waves do not depend on one another; two a block, so that
+/// even a small matrix is spread.
+static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
+                           int64_t out, int64_t matrices) {
+  const bool int8 = isa<Q8Type>(x.getType());
+  const int64_t waveRows = int8 ? 32 : 8;
+  const int64_t waves = matrices * ((out + waveRows - 1) / waveRows);
+  spec.format = weight.getFormat();
+  spec.block = waves > 1 ? 64 : 32;
+  spec.gridX =
+      static_cast<uint32_t>((waves * 32 + spec.block - 1) / spec.block);
+  spec.constant("kIn", weight.getRowElements())
+      .constant("kOut", out)
+      .constant("kInt8", int8);
+}
+
+/// Bytes that one token reads of a weight [E, ...] if it uses `used` experts.
+static uint64_t expertBytes(WeightType weight, int64_t used) {
+  return weight.getBytes() / weight.getShape().front() * used;
+}
+
+void addLinearKernels(KernelTable &kernels) {
+  kernels.add<EmbedOp>([](EmbedOp op, KernelSpec &spec) {
+    const WeightType table = op.getTable().getType();
+    spec.format = table.getFormat();
+    spec.constant("kStreams", dim(op.getResult(), 1))
+        .constant("kHidden", table.getRowElements());
+    launchElements(spec, table.getRowElements());
+    spec.args = {op.getTokens(), op.getTable(), op.getResult()};
+    spec.weightBytesPerToken = expertBytes(table, 1);
+    return success();
+  });
+
+  kernels.add<QuantizeOp>([](QuantizeOp op, KernelSpec &spec) {
+    const int64_t width = activationShape(op.getX().getType()).back();
+    spec.constant("kWidth", width)
+        .constant("kVectors", rowElements(op.getX()) / width);
+    launchElements(spec, rowElements(op.getX()) / 32, /*items=*/1);
+    spec.args = {op.getX(), op.getResult()};
+    return success();
+  });
+
+  kernels.add<LinearOp>([](LinearOp op, KernelSpec &spec) {
+    const WeightType weight = op.getWeight().getType();
+    launchProducts(spec, op.getX(), weight, weight.getShape().front(), 1);
+    spec.constant("kGroups", 1);
+    spec.args = {op.getX(), op.getWeight(), op.getResult()};
+    spec.weightBytesPerToken = weight.getBytes();
+    return success();
+  });
+
+  kernels.add<GroupedLinearOp>([](GroupedLinearOp op, KernelSpec &spec) {
+    const WeightType weight = op.getWeight().getType();
+    const int64_t groups = dim(op.getX(), 1);
+    spec.kernel = "linear";
+    launchProducts(spec, op.getX(), weight, weight.getShape().front() / groups,
+                   groups);
+    spec.constant("kGroups", groups);
+    spec.args = {op.getX(), op.getWeight(), op.getResult()};
+    spec.weightBytesPerToken = weight.getBytes();
+    return success();
+  });
+
+  kernels.add<ExpertGateUpOp>([](ExpertGateUpOp op, KernelSpec &spec) {
+    const WeightType weight = op.getGate().getType();
+    const int64_t used = dim(op.getExperts(), 1);
+    launchProducts(spec, op.getX(), weight, weight.getShape()[1], used);
+    spec.constant("kUsed", used)
+        .constant("kBookLevels", weight.getBookLevels());
+    spec.args = {op.getX(),       op.getExperts(),   op.getGate(),
+                 op.getUp(),      op.getGateBooks(), op.getUpBooks(),
+                 op.getGateOut(), op.getUpOut()};
+    spec.weightBytesPerToken = 2 * expertBytes(weight, used);
+    return success();
+  });
+
+  kernels.add<ExpertDownOp>([](ExpertDownOp op, KernelSpec &spec) {
+    const WeightType weight = op.getWeight().getType();
+    const int64_t used = dim(op.getExperts(), 1);
+    launchProducts(spec, op.getH(), weight, weight.getShape()[1], used);
+    spec.constant("kUsed", used)
+        .constant("kBookLevels", weight.getBookLevels());
+    spec.args = {op.getH(), op.getExperts(), op.getWeight(), op.getBooks(),
+                 op.getResult()};
+    spec.weightBytesPerToken = expertBytes(weight, used);
+    return success();
+  });
+}
 
 } // namespace ds4::codegen

@@ -7,13 +7,6 @@
 
 #include "sums.h"
 
-/// Stands for formats that no int8 activations meet, so that kernels may name
-/// it in branches that are not compiled.
-template <typename... Args> DS4_DEVICE float block_dot(Args...) {
-  static_assert(sizeof...(Args) == 0, "this format has no int8 products");
-  return 0.0f;
-}
-
 /// Bytes of a row of n elements.
 DS4_DEVICE constexpr u32 row_bytes(u32 n) {
   return n / kBlockElements * kBlockBytes;
@@ -46,8 +39,10 @@ DS4_DEVICE float row_dot_f32(const u8 *row, const float *x, u32 n,
 
 /// Segmented order, x as n codes and n / 32 scales: the share of the calling
 /// lane, which does segment lane() % 8. The dot product is the segment sum of
-/// the shares.
-DS4_DEVICE float row_share_q8(const u8 *row, const i8 *codes,
+/// the shares. A template only because formats that int8 activations never
+/// meet have no block_dot.
+template <typename Code>
+DS4_DEVICE float row_share_q8(const u8 *row, const Code *codes,
                               const float *scales, u32 n) {
   const u32 blocks = n / 32, segment = lane() % 8;
   const u32 end = segment_begin(blocks, segment + 1);
@@ -58,8 +53,9 @@ DS4_DEVICE float row_share_q8(const u8 *row, const i8 *codes,
 }
 
 /// The dot product, in every lane of a group of 8.
-DS4_DEVICE float row_dot_q8(const u8 *row, const i8 *codes, const float *scales,
-                            u32 n) {
+template <typename Code>
+DS4_DEVICE float row_dot_q8(const u8 *row, const Code *codes,
+                            const float *scales, u32 n) {
   return segment_sum(row_share_q8(row, codes, scales, n));
 }
 
