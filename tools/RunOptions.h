@@ -1,0 +1,47 @@
+// RunOptions.h - the command line of ds4run as a struct. What the options do is
+// in Generate.cpp and ds4run.cpp.
+#ifndef DS4_TOOLS_RUNOPTIONS_H
+#define DS4_TOOLS_RUNOPTIONS_H
+
+#include "runtime/Sampler.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ds4 {
+
+struct RunOptions {
+  std::string bundle, model;
+  std::optional<std::string> prompt; ///< -p; "-" reads standard input
+  std::optional<std::string> raw;    ///< --raw
+  std::vector<int32_t> ids;          ///< --ids
+  bool interactive = false;
+  std::string system;
+  bool think = false;
+  uint32_t tokens = 256; ///< most to generate, a turn
+  SamplerOptions sampling;
+  unsigned threads = 0;
+  uint32_t prefillChunk = 0;
+  bool logitsHash = false;
+  std::string traceFile;
+  bool printBundle = false;
+  std::string gold; ///< --check
+  double tolerance = 1e-3;
+};
+
+/// What to do after the command line has been read.
+struct RunCommand {
+  /// Set: exit with this code (help, bad usage, a command that has run).
+  std::optional<int> exitCode;
+  RunOptions options;
+};
+
+/// Prints help to standard output or what is wrong to standard error; runs
+/// `ds4run tokenize`.
+RunCommand parseRunOptions(int argc, char **argv);
+
+} // namespace ds4
+
+#endif // DS4_TOOLS_RUNOPTIONS_H

@@ -1,0 +1,92 @@
+// ds4run.cpp - opens a bundle and a model and does what the options say.
+#include "runtime/GoldCheck.h"
+#include "runtime/Session.h"
+#include "tools/ChromeTrace.h"
+#include "tools/Generate.h"
+#include "tools/PrintBundle.h"
+#include "tools/RunOptions.h"
+#include "tools/Terminal.h"
+
+#include <fmt/format.h>
+
+using namespace ds4;
+
+/// Opens the session with a progress bar, or one line where there is no
+/// terminal.
+static Result<std::unique_ptr<Session>>
+openSession(Bundle bundle, const Gguf &file, const RunOptions &options) {
+  SessionOptions sessionOptions;
+  sessionOptions.threads = options.threads;
+  sessionOptions.prefillChunk = options.prefillChunk;
+  sessionOptions.load.cancelled = interrupted;
+  std::unique_ptr<Session> session;
+  {
+    ProgressBar bar("loading weights");
+    sessionOptions.load.progress = [&](uint64_t done, uint64_t total) {
+      bar.update(done, total,
+                 fmt::format("{} of {}, {:.2f} GB/s", formatBytes(done),
+                             formatBytes(total),
+                             static_cast<double>(done) / 1e9 / bar.seconds()));
+    };
+    DS4_ASSIGN(session, Session::open(std::move(bundle), file, sessionOptions));
+  }
+  const LoadStats &stats = session->loadStats();
+  fmt::print(stderr, "loaded {} in {:.2f} s, {:.2f} GB/s\n",
+             formatBytes(stats.bytes), stats.seconds,
+             static_cast<double>(stats.bytes) / 1e9 / stats.seconds);
+  return session;
+}
+
+/// Returns whether the session agrees with the dump.
+static Result<bool> check(Session &session, const RunOptions &options) {
+  DS4_ASSIGN(GoldDump dump, readGoldDump(options.gold));
+  session.hooks.cancelled = interrupted;
+  DS4_ASSIGN(GoldReport report,
+             checkGold(session, dump, GoldOptions{options.tolerance}));
+  fmt::print("{}", goldReportText(report));
+  return report.good();
+}
+
+/// Returns whether all is well; errors are for the user.
+static Result<bool> run(const RunOptions &options) {
+  DS4_ASSIGN(Bundle bundle, openBundle(options.bundle));
+  if (options.printBundle) {
+    fmt::print("{}", bundleText(bundle));
+    return true;
+  }
+  DS4_ASSIGN(Gguf file, Gguf::open(options.model));
+  // Before the weights, so that a bad tokenizer shows at once.
+  std::optional<Tokenizer> tokenizer;
+  if (options.gold.empty()) {
+    DS4_ASSIGN(tokenizer, loadTokenizer(file));
+  }
+  DS4_ASSIGN(std::unique_ptr<Session> session,
+             openSession(std::move(bundle), file, options));
+  std::optional<ChromeTrace> trace;
+  if (!options.traceFile.empty()) {
+    DS4_ASSIGN(trace, ChromeTrace::create(options.traceFile));
+    trace->attach(*session);
+  }
+  bool good = true;
+  if (!options.gold.empty()) {
+    DS4_ASSIGN(good, check(*session, options));
+  } else {
+    DS4_TRY(generate(*session, *tokenizer, options));
+  }
+  if (trace)
+    DS4_TRY(trace->finish());
+  return good;
+}
+
+int main(int argc, char **argv) {
+  RunCommand command = parseRunOptions(argc, argv);
+  if (command.exitCode)
+    return *command.exitCode;
+  installInterruptHandler();
+  Result<bool> good = run(command.options);
+  if (!good) {
+    fmt::print(stderr, "ds4run: {}\n", good.error().text);
+    return 1;
+  }
+  return *good ? 0 : 1;
+}
