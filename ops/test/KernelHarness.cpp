@@ -1,0 +1,252 @@
+// KernelHarness.cpp - see KernelHarness.h.
+#include "ops/test/KernelHarness.h"
+
+#include "codegen/HostCompiler.h"
+#include "codegen/KernelTable.h"
+#include "runtime/Device.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <unistd.h>
+
+using namespace ds4::codegen;
+namespace ir = ds4::ir;
+
+namespace ds4::test {
+namespace {
+
+struct Declared {
+  std::string mnemonic, module;
+};
+
+std::deque<Declared> &declared() {
+  static std::deque<Declared> all;
+  return all;
+}
+
+/// A broken harness or module: nothing that a test could go on with.
+[[noreturn]] void die(const std::string &text) {
+  std::fprintf(stderr, "kernel harness: %s\n", text.c_str());
+  std::abort();
+}
+
+template <typename T> T take(Result<T> result) {
+  if (!result)
+    die(result.error().text);
+  return std::move(*result);
+}
+void check(Status status) {
+  if (!status)
+    die(status.error().text);
+}
+
+uint64_t bytesOfType(mlir::Type type) {
+  if (auto weight = mlir::dyn_cast<ir::WeightType>(type))
+    return weight.getBytes();
+  if (auto state = mlir::dyn_cast<ir::StateType>(type))
+    return state.getBytes();
+  if (auto q8 = mlir::dyn_cast<ir::Q8Type>(type)) {
+    uint64_t rows = 1;
+    for (int64_t size : q8.getShape().drop_back())
+      rows *= size;
+    return rows * q8.getRowBytes();
+  }
+  return mlir::cast<mlir::RankedTensorType>(type).getNumElements() * 4;
+}
+
+/// A compiled Kernel: its symbol, launch and argument sizes.
+struct Compiled {
+  std::string symbol;
+  uint32_t gridX, gridY, block;
+  bool reportsNan;
+  std::vector<uint64_t> argBytes; ///< 0: a null argument
+};
+
+/// Every declared kernel, compiled, and the two devices that have them.
+class Lab {
+public:
+  Lab() {
+    mlir::MLIRContext context;
+    context.loadDialect<mlir::func::FuncDialect, ir::Ds4Dialect>();
+    std::map<std::string, Unit> units;
+    for (const Declared &kernel : declared()) {
+      auto module = mlir::parseSourceString<mlir::ModuleOp>(
+          kernel.module, mlir::ParserConfig(&context));
+      if (!module)
+        die("cannot read " + kernel.module);
+      auto function = *module->getOps<mlir::func::FuncOp>().begin();
+      auto spec = kernelFor(&function.getBody().front().front());
+      if (mlir::failed(spec))
+        die("no kernel for " + kernel.module);
+      const Unit unit = emitUnit(*spec);
+      units.insert({unit.symbol, unit});
+      Compiled entry{unit.symbol, spec->gridX,      spec->gridY,
+                     spec->block, spec->reportsNan, {}};
+      for (mlir::Value value : spec->args)
+        entry.argBytes.push_back(value ? bytesOfType(value.getType()) : 0);
+      kernels.push_back(entry);
+    }
+    std::vector<Unit> list;
+    for (auto &[symbol, unit] : units)
+      list.push_back(unit);
+    const std::string object = take(compileUnits(list, *findTarget("host")));
+    const std::string path =
+        fmt::format("{}/kernels_{}.so", testing::TempDir(), getpid());
+    std::ofstream(path, std::ios::binary) << object;
+    for (unsigned threads : {1, 2}) {
+      devices.push_back(take(createHostDevice(threads)));
+      check(devices.back()->loadObject(path));
+    }
+    std::remove(path.c_str());
+  }
+
+  std::vector<Compiled> kernels;
+  std::vector<std::unique_ptr<Device>> devices;
+};
+
+Lab &lab() {
+  static Lab only;
+  return only;
+}
+
+using Bytes = std::vector<uint8_t>;
+
+/// Device memory that holds `bytes`; freed with the object.
+class Buffer {
+public:
+  Buffer(Device &device, const Bytes &bytes)
+      : device(device), memory(take(device.allocate(bytes.size(), "test"))) {
+    check(device.copyIn(memory, bytes.data(), bytes.size()));
+  }
+  Buffer(const Buffer &) = delete;
+  ~Buffer() { device.free(memory); }
+
+  void read(Bytes &bytes) {
+    check(device.copyOut(bytes.data(), memory, bytes.size()));
+  }
+  void *get() { return memory; }
+
+private:
+  Device &device;
+  void *memory;
+};
+
+/// Launches on one device; `contents` of the arguments change in place.
+StepStatus launch(Device &device, const Compiled &kernel, const Step &step,
+                  std::vector<Bytes> &contents) {
+  std::deque<Buffer> buffers;
+  std::vector<void *> args;
+  auto add = [&](const Bytes &bytes) {
+    args.push_back(buffers.emplace_back(device, bytes).get());
+  };
+  for (const Bytes &bytes : contents)
+    if (bytes.empty())
+      args.push_back(nullptr);
+    else
+      add(bytes);
+  Bytes statusBytes(sizeof(StepStatus), 0), stepBytes(sizeof(Step));
+  std::memcpy(stepBytes.data(), &step, sizeof(Step));
+  if (kernel.reportsNan)
+    add(statusBytes);
+  add(stepBytes);
+  check(device.launch(take(device.kernel(kernel.symbol)), kernel.gridX,
+                      kernel.gridY, kernel.block, args));
+  check(device.synchronize());
+  auto buffer = buffers.begin();
+  for (Bytes &bytes : contents)
+    if (!bytes.empty())
+      (buffer++)->read(bytes);
+  if (kernel.reportsNan)
+    buffer->read(statusBytes);
+  StepStatus status;
+  std::memcpy(&status, statusBytes.data(), sizeof status);
+  return status;
+}
+
+std::string shapeText(std::initializer_list<int64_t> shape) {
+  return fmt::format("{}", fmt::join(shape, "x"));
+}
+
+} // namespace
+
+std::string tensor(std::initializer_list<int64_t> shape,
+                   std::string_view element) {
+  return fmt::format("tensor<{}x{}>", shapeText(shape), element);
+}
+std::string weight(std::initializer_list<int64_t> shape,
+                   std::string_view format) {
+  return fmt::format("!ds4.weight<{}x{}>", shapeText(shape), format);
+}
+std::string state(int64_t rows, int64_t width, std::string_view storage) {
+  return fmt::format("!ds4.state<{}x{}x{}>", rows, width, storage);
+}
+
+Kernel::Kernel(std::string op, std::vector<std::string> operands,
+               std::vector<std::string> results)
+    : index(declared().size()) {
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < operands.size(); ++i)
+    arguments.push_back(fmt::format("%{}: {}", i, operands[i]));
+  std::string types;
+  if (op.find(" : ") == std::string::npos)
+    types = fmt::format(" : ({}) -> ({})", fmt::join(operands, ", "),
+                        fmt::join(results, ", "));
+  const std::string assigned =
+      results.empty() ? "" : fmt::format("%r:{} = ", results.size());
+  declared().push_back(
+      {op.substr(0, op.find(' ')),
+       fmt::format("func.func @test({}) {{\n  {}{}{}\n  return\n}}\n",
+                   fmt::join(arguments, ", "), assigned, op, types)});
+}
+
+std::set<std::string> Kernel::declaredOps() {
+  std::set<std::string> ops;
+  for (const Declared &kernel : declared())
+    ops.insert(kernel.mnemonic);
+  return ops;
+}
+
+StepStatus Kernel::run(const Step &step, std::vector<Memory> memory) const {
+  const Compiled &kernel = lab().kernels[index];
+  if (memory.size() != kernel.argBytes.size())
+    die(fmt::format("{} has {} arguments, the test gives {}", kernel.symbol,
+                    kernel.argBytes.size(), memory.size()));
+  std::vector<Bytes> before;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    Bytes bytes(kernel.argBytes[i], 0xff);
+    if (std::max(memory[i].input.size(), memory[i].output.size()) >
+        bytes.size())
+      die(fmt::format("argument {} of {} has {} bytes, the test gives more", i,
+                      kernel.symbol, bytes.size()));
+    std::copy(memory[i].input.begin(), memory[i].input.end(), bytes.begin());
+    before.push_back(std::move(bytes));
+  }
+  StepStatus first{};
+  std::vector<Bytes> one = before, two = before;
+  first = launch(*lab().devices[0], kernel, step, one);
+  const StepStatus second = launch(*lab().devices[1], kernel, step, two);
+  EXPECT_EQ(first.launch, second.launch) << kernel.symbol;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    EXPECT_EQ(one[i], two[i]) << "argument " << i << " of " << kernel.symbol
+                              << " depends on the number of threads";
+    const size_t size = memory[i].output.size();
+    EXPECT_TRUE(std::equal(one[i].begin() + size, one[i].end(),
+                           before[i].begin() + size))
+        << kernel.symbol << " wrote past the rows of argument " << i;
+    std::copy_n(one[i].begin(), size, memory[i].output.begin());
+  }
+  return first;
+}
+
+} // namespace ds4::test
