@@ -595,14 +595,14 @@ def Ds4_ArgmaxOp : Ds4_Op<"argmax", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Ds4_TraceOp : Ds4_Op<"trace"> {
+def Ds4_TraceOp : Ds4_Op<"trace", [MemoryEffects<[MemWrite]>]> {
   let summary = "name an activation so that it can be compared with a dump";
   let description = [{
     Has no effect on results. The plan lists the value's buffer under this
-    name; `ds4run --check` copies it when the step reaches this point.
+    name; `ds4run --check` copies it when the step reaches this point. Counts
+    as a write, since an op without results that only reads would be erased.
   }];
-  let arguments = (ins StrAttr:$name,
-                       Arg<Ds4_Float, "", [MemRead]>:$x, Ds4_RowsOf:$rows);
+  let arguments = (ins StrAttr:$name, Ds4_Float:$x, Ds4_RowsOf:$rows);
   let assemblyFormat = "$name `,` $x attr-dict `:` type($x)";
 }
 
