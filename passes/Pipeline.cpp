@@ -1,0 +1,31 @@
+// Pipeline.cpp - the order of all passes on one page; beside each, how to run
+// it alone.
+#include "passes/Pipeline.h"
+
+#include "passes/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace ds4 {
+
+void addFusionPasses(OpPassManager &passes) {
+  passes.addPass(createCSEPass()); // ds4-opt --cse
+}
+
+void addPlanningPasses(OpPassManager &passes) {
+  auto &functions = passes.nest<func::FuncOp>();
+  functions.addPass(createPlanMemory()); // ds4-opt --ds4-plan-memory
+}
+
+void registerDs4Passes() {
+  registerDs4GraphPasses();
+  registerCSEPass();
+  registerCanonicalizerPass();
+  PassPipelineRegistration<>("ds4-fuse", "model to fused", addFusionPasses);
+  PassPipelineRegistration<>("ds4-plan", "fused to planned", addPlanningPasses);
+}
+
+} // namespace ds4
