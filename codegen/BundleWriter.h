@@ -1,0 +1,41 @@
+// BundleWriter.h - plan, units and objects become a bundle on disk.
+#ifndef DS4_CODEGEN_BUNDLEWRITER_H
+#define DS4_CODEGEN_BUNDLEWRITER_H
+
+#include "codegen/Cache.h"
+#include "codegen/HostCompiler.h"
+#include "codegen/PlanWriter.h"
+#include "codegen/Target.h"
+#include "runtime/Result.h"
+
+#include <filesystem>
+#include <string>
+
+namespace ds4::codegen {
+
+/// Name and version of this program, as in manifests.
+std::string toolVersion();
+
+/// Key of the code object of `units`: every byte that decides it.
+std::string objectKey(const std::vector<Unit> &units, const Target &target);
+
+/// The code object, from the cache or compiled and then kept there.
+Result<std::string> buildObject(const std::vector<Unit> &units,
+                                const Target &target, const Cache &cache,
+                                const CompileOptions &options);
+
+/// All files of the bundle. `manifest` has the model's facts; versions, hashes,
+/// units and objects are added. `ir` is the planned module as text.
+FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
+                    const Target &target, const std::string &object,
+                    const std::string &ir);
+
+/// Writes `files` as the directory `path`, whole or not at all; an older bundle
+/// at `path` is replaced in one step. A bundle that has these bytes already
+/// stays as it is. Errors: `path` is something else than a bundle, or the
+/// system refuses.
+Status writeBundle(const std::filesystem::path &path, const FileSet &files);
+
+} // namespace ds4::codegen
+
+#endif // DS4_CODEGEN_BUNDLEWRITER_H
