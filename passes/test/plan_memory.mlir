@@ -3,8 +3,7 @@
 
 // A reader never shares bytes with its operand, and what is dead makes room:
 // %a and %c alternate. 256 f32 are 1024 bytes.
-// CHECK-LABEL: // EXPLAIN: remark: arena of 2048 bytes for 4 activations of 4096 bytes
-func.func @chain(
+// CHECK-LABEL: func.func @chain(
 //  CHECK-SAME:   attributes {ds4.arena_bytes = 2048 : i64}
 //       CHECK:   ds4.hadamard %{{.+}} {ds4.offsets = array<i64: 0>}
 //  CHECK-NEXT:   ds4.hadamard %{{.+}} {ds4.offsets = array<i64: 1024>}

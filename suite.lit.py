@@ -1,0 +1,31 @@
+# The one lit suite of this tree: *.mlir and *.test files in the test/ folders,
+# beside the code that they test. Loaded by test/lit.site.cfg.py, which knows
+# the build; its root is the source root.
+import os
+
+import lit.formats
+
+config.name = "ds4c"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["build", "data", "docs", "ds4-tiny", "profiles"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.ds4_build, "lit")
+
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.ds4_build, "bin"), config.llvm_tools,
+     config.environment["PATH"]])
+# Tests neither see nor change the user's cache.
+config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root,
+                                                    "cache")
+config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
+
+config.substitutions.append(("%source", config.test_source_root))
+config.substitutions.append(("%bin", os.path.join(config.ds4_build, "bin")))
+
+# Sanitized programs cannot be told by ldd, and report leaks of LLVM's own.
+if config.ds4_sanitize:
+    config.available_features.add("sanitized")
+    config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+if os.path.exists(os.path.join(config.ds4_build, "bin", "ds4run")):
+    config.available_features.add("ds4run")
