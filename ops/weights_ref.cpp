@@ -180,9 +180,12 @@ std::vector<float> weightRow(const Weight &weight, uint64_t index) {
 float blockDot(WeightFormat format, const uint8_t *row, uint64_t block,
                const int8_t *codes, float d, float acc) {
   const Block w = readBlock(format, row, block);
-  std::array<int, 2> sum{};
-  for (unsigned i = 0; i < 32; ++i)
-    sum[i / 16] += w.level[i] * codes[i];
+  int sum[2];
+  for (unsigned half = 0; half < 2; ++half) {
+    sum[half] = 0;
+    for (unsigned i = 16 * half; i < 16 * half + 16; ++i)
+      sum[half] += w.level[i] * codes[i];
+  }
   if (!w.twoScales)
     return fma_f32(static_cast<float>(sum[0] + sum[1]), w.scale[0] * d, acc);
   for (unsigned half = 0; half < 2; ++half)
