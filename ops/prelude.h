@@ -79,6 +79,16 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #endif
 #endif
 
+// Before a short loop over neighbouring elements: to be done by vector
+// instructions on the host, where clang would otherwise unroll it to scalars.
+#if !defined(DS4_TARGET_HOST)
+#define DS4_VECTORISE _Pragma("unroll")
+#elif defined(__clang__)
+#define DS4_VECTORISE _Pragma("clang loop unroll(disable) vectorize(enable)")
+#else
+#define DS4_VECTORISE
+#endif
+
 constexpr u32 kWave = 32;
 
 //===----------------------------------------------------------------------===//
@@ -376,5 +386,16 @@ DS4_DEVICE void report_nan(StepStatus *status, u32 row) {
 }
 
 #include "numbers.h"
+
+/// Value of the binary16 at any address; exact.
+DS4_DEVICE float load_f16(const void *p) {
+#if defined(__F16C__)
+  _Float16 x; // same bits, one instruction
+  __builtin_memcpy(&x, p, 2);
+  return static_cast<float>(x);
+#else
+  return f32_from_f16(load_u16(p));
+#endif
+}
 
 #endif // DS4_OPS_PRELUDE_H

@@ -6,7 +6,7 @@ constexpr u32 kBlockElements = 1, kBlockBytes = 2;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
-  return f32_from_f16(load_u16(row + 2 * i));
+  return load_f16(row + 2 * i);
 }
 
 #endif // DS4_OPS_WEIGHTS_F16_H

@@ -21,6 +21,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   for (u32 half = 0; half < 2; ++half) {
     const u32 sixteen = load_u32(block + 4 * half);
     i32 sum = 0;
+    DS4_VECTORISE
     for (u32 j = 0; j < 16; ++j)
       sum +=
           (static_cast<i32>(sixteen >> (2 * j) & 3) - 1) * codes[16 * half + j];

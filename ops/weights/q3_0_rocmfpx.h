@@ -23,6 +23,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     i32 sum = 0;
     for (u32 g = 2 * half; g < 2 * half + 2; ++g) {
       const u32 eight = fp3_eight(block, g);
+      DS4_VECTORISE
       for (u32 j = 0; j < 8; ++j)
         sum += fp3_level(static_cast<i32>(eight >> (3 * j) & 7)) *
                codes[8 * g + j];

@@ -19,6 +19,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
                            float acc) {
   const u8 *block = row + b * kBlockBytes;
   i32 sum = 0;
+  DS4_VECTORISE
   for (u32 j = 0; j < 16; ++j)
     sum += fp4_level(block[j] & 15) * codes[j] +
            fp4_level(block[j] >> 4) * codes[16 + j];

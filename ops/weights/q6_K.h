@@ -26,7 +26,7 @@ DS4_DEVICE Group group_at(const u8 *row, u32 b) {
           reinterpret_cast<const i8 *>(block + 192) + 8 * half + 2 * g,
           4 * (g / 2),
           2 * g,
-          f32_from_f16(load_u16(block + 208))};
+          load_f16(block + 208)};
 }
 
 /// Level of element i of a group, -32 ... 31.
@@ -49,6 +49,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   const Group group = group_at(row, b);
   for (u32 half = 0; half < 2; ++half) {
     i32 sum = 0;
+    DS4_VECTORISE
     for (u32 i = 16 * half; i < 16 * half + 16; ++i)
       sum += level_at(group, i) * codes[i];
     const float scale = group.d * static_cast<float>(group.scales[half]);

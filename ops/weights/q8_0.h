@@ -7,7 +7,7 @@ constexpr u32 kBlockElements = 32, kBlockBytes = 34;
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   const u8 *block = row + i / 32 * kBlockBytes;
-  return f32_from_f16(load_u16(block)) *
+  return load_f16(block) *
          static_cast<float>(static_cast<i8>(block[2 + i % 32]));
 }
 
@@ -16,10 +16,10 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
                            float acc) {
   const u8 *block = row + b * kBlockBytes;
   i32 sum = 0;
+  DS4_VECTORISE
   for (u32 i = 0; i < 32; ++i)
     sum += static_cast<i8>(block[2 + i]) * codes[i];
-  return fma_f32(static_cast<float>(sum), f32_from_f16(load_u16(block)) * d,
-                 acc);
+  return fma_f32(static_cast<float>(sum), load_f16(block) * d, acc);
 }
 
 #endif // DS4_OPS_WEIGHTS_Q8_0_H
