@@ -1,0 +1,346 @@
+// Kernels of embedding, quantisation, linears and experts against the oracle,
+// bit for bit: every format, the sizes of DeepSeek V4 Flash, the smallest and
+// uneven ones.
+#include "ops/Reference.h"
+#include "ops/test/KernelHarness.h"
+#include "ops/test/RandomWeights.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+
+using namespace ds4;
+using namespace ds4::test;
+using enum WeightFormat;
+
+namespace {
+
+std::string q8(std::initializer_list<int64_t> shape) {
+  return fmt::format("!ds4.q8<{}>", fmt::join(shape, "x"));
+}
+
+std::string activation(bool int8, std::initializer_list<int64_t> shape) {
+  return int8 ? q8(shape) : tensor(shape);
+}
+
+std::string weightOf(WeightFormat format,
+                     std::initializer_list<int64_t> shape) {
+  return weight(shape, weightFormatInfo(format).name);
+}
+
+/// Activations of one kernel: f32, or the same quantised.
+struct Inputs {
+  Inputs(Random &random, bool int8, uint64_t vectors, uint64_t width)
+      : values(random.floats(vectors * width, 2)), width(width) {
+    if (int8)
+      codes = ref::quantize(width, values);
+  }
+
+  ref::Act act() const {
+    return codes ? ref::Act(*codes) : ref::Act(values, width);
+  }
+  Memory memory() const { return codes ? in(codes->bytes) : in(values); }
+
+  std::vector<float> values;
+  uint64_t width;
+  std::optional<ref::Q8> codes;
+};
+
+constexpr WeightFormat kInt8Formats[] = {q8_0, q6_K, q4_0_rocmfp4_fast,
+                                         q3_0_rocmfpx, q2_0_rocmfp2};
+
+//===----------------------------------------------------------------------===//
+// embed, quantize
+//===----------------------------------------------------------------------===//
+
+struct EmbedCase {
+  int64_t capacity, vocab, streams, hidden;
+  WeightFormat format;
+  Step step;
+  Kernel kernel = make();
+
+  Kernel make() const {
+    return Kernel(
+        "ds4.embed %0, %1",
+        {tensor({capacity}, "i32"), weightOf(format, {vocab, hidden})},
+        {tensor({capacity, streams, hidden})});
+  }
+};
+
+const EmbedCase embedCases[] = {
+    {3, 50, 4, 4096, q6_K, {9, 2, 1, 0}},
+    {1, 7, 4, 256, q4_0_rocmfp4_fast, {0, 1, 1, 0}},
+    {2, 9, 2, 33, f16, {0, 2, 1, 0}},
+    {5, 3, 1, 1, f32, {1, 5, 1, 0}},
+};
+
+TEST(LinearKernels, Embed) {
+  for (const EmbedCase &c : embedCases) {
+    SCOPED_TRACE(c.hidden);
+    Random random(c.hidden);
+    const auto table = randomWeights(random, c.format, c.vocab, c.hidden);
+    std::vector<int32_t> tokens(c.step.count);
+    for (int32_t &token : tokens)
+      token = static_cast<int32_t>(random.below(c.vocab));
+    tokens.back() = static_cast<int32_t>(c.vocab - 1);
+    std::vector<float> got(tokens.size() * c.streams * c.hidden), want = got;
+    const uint64_t columns = c.hidden;
+    ref::embed(tokens, {c.format, table, columns}, c.streams, want);
+    c.kernel.run(c.step, {in(tokens), in(table), out(got)});
+    expectSameBits(want, got, "embed");
+  }
+}
+
+struct QuantizeCase {
+  int64_t capacity, vectors, width;
+  Step step;
+  std::string rows = "tokens";
+  Kernel kernel = make();
+
+  Kernel make() const {
+    return Kernel(fmt::format("ds4.quantize %0 {{rows = #ds4.rows<{}>}}", rows),
+                  {tensor({capacity, vectors, width})},
+                  {q8({capacity, vectors, width})});
+  }
+};
+
+const QuantizeCase quantizeCases[] = {
+    {2, 8, 4096, {3, 2, 1, 0}},
+    {4, 3, 96, {0, 3, 1, 0}},
+    {1, 1, 32, {0, 1, 1, 0}},
+    {2, 2, 64, {6, 3, 1, 0}, "windows 4"},
+    {3, 2, 64, {0, 5, 2, 0}, "outputs"},
+};
+
+TEST(LinearKernels, Quantize) {
+  for (const QuantizeCase &c : quantizeCases) {
+    SCOPED_TRACE(c.width);
+    Random random(c.width);
+    const RowRatio ratio = c.rows == "tokens" ? 1 : c.rows == "outputs" ? 0 : 4;
+    auto x = random.floats(
+        static_cast<uint64_t>(rowsInStep(ratio, c.step) * c.vectors * c.width));
+    // A block of zeros, one of a single value, ties, subnormals.
+    for (int i = 0; i < 32; ++i)
+      x[i] = c.vectors == 1 ? i * 0.5f : i == 3 ? -3.5f : 0.0f;
+    if (x.size() >= 128)
+      for (int i = 0; i < 32; ++i) {
+        x[32 + i] = 0.0f;
+        x[64 + i] = static_cast<float>(i - 16) * 0x1p-149f;
+        x[96 + i] = i == 0 ? 127.0f : static_cast<float>(i) + 0.5f;
+      }
+    const ref::Q8 want = ref::quantize(c.width, x);
+    std::vector<uint8_t> got(want.bytes.size());
+    c.kernel.run(c.step, {in(x), out(got)});
+    expectSameBits(want.bytes, got, "quantize");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// linear, grouped_linear
+//===----------------------------------------------------------------------===//
+
+struct LinearCase {
+  int64_t capacity, groups, out, columns;
+  WeightFormat format;
+  bool int8;
+  Step step;
+  RowRatio ratio;
+  Kernel kernel;
+
+  /// groups = 0: ds4.linear.
+  LinearCase(int64_t capacity, int64_t groups, int64_t out, int64_t columns,
+             WeightFormat format, bool int8, Step step, RowRatio ratio = 1)
+      : capacity(capacity), groups(groups), out(out), columns(columns),
+        format(format), int8(int8), step(step), ratio(ratio),
+        kernel(groups ? Kernel("ds4.grouped_linear %0, %1",
+                               {activation(int8, {capacity, groups, columns}),
+                                weightOf(format, {groups * out, columns})},
+                               {tensor({capacity, groups * out})})
+                      : Kernel("ds4.linear %0, %1" + rowsText(ratio),
+                               {activation(int8, {capacity, columns}),
+                                weightOf(format, {out, columns})},
+                               {tensor({capacity, out})})) {}
+
+  static std::string rowsText(RowRatio ratio) {
+    return ratio == 1 ? ""
+           : ratio == 0
+               ? " {rows = #ds4.rows<outputs>}"
+               : fmt::format(" {{rows = #ds4.rows<windows {}>}}", ratio);
+  }
+
+  void run() const {
+    SCOPED_TRACE(fmt::format("{} {}x{}x{} {}", weightFormatInfo(format).name,
+                             groups, out, columns, int8 ? "int8" : "f32"));
+    const uint64_t vectorsPerRow = groups ? groups : 1;
+    const uint64_t rows = rowsInStep(ratio, step);
+    Random random(columns + out);
+    const auto weights =
+        randomWeights(random, format, vectorsPerRow * out, columns);
+    const Inputs x(random, int8, rows * vectorsPerRow, columns);
+    std::vector<float> got(rows * vectorsPerRow * out), want = got;
+    const uint64_t width = columns;
+    if (groups)
+      ref::groupedLinear(groups, x.act(), {format, weights, width}, want);
+    else
+      ref::linear(x.act(), {format, weights, width}, want);
+    kernel.run(step, {x.memory(), in(weights), test::out(got)});
+    expectSameBits(want, got, "linear");
+  }
+};
+
+/// Every format with every kind of activations it may meet.
+const std::deque<LinearCase> &linearCases() {
+  static const std::deque<LinearCase> cases = [] {
+    std::deque<LinearCase> all;
+    for (WeightFormat format : {f32, f16, bf16}) {
+      all.emplace_back(3, 0, 24, 16384, format, false, Step{5, 2, 1, 0});
+      all.emplace_back(2, 0, 256, 256, format, false, Step{0, 2, 1, 0});
+      all.emplace_back(1, 0, 1, 1, format, false, Step{0, 1, 1, 0});
+      all.emplace_back(2, 0, 9, 263, format, false, Step{0, 2, 1, 0});
+      all.emplace_back(2, 3, 7, 31, format, false, Step{0, 1, 1, 0});
+    }
+    for (WeightFormat format : kInt8Formats)
+      for (bool int8 : {false, true}) {
+        const int64_t block = weightFormatInfo(format).blockElements;
+        all.emplace_back(3, 0, 64, 4096, format, int8, Step{5, 3, 1, 0});
+        all.emplace_back(2, 0, 33, 3 * block, format, int8, Step{0, 1, 1, 0});
+        all.emplace_back(2, 3, 5, 11 * block, format, int8, Step{2, 2, 1, 0});
+        if (!int8)
+          continue;
+        all.emplace_back(2, 0, 100, 256, format, int8, Step{0, 2, 1, 0});
+        all.emplace_back(1, 0, 1, block, format, int8, Step{0, 1, 1, 0});
+        all.emplace_back(2, 8, 40, 512, format, int8, Step{0, 2, 1, 0});
+      }
+    all.emplace_back(4, 0, 50, 96, q8_0, true, Step{3, 9, 1, 0}, 4);
+    all.emplace_back(3, 0, 50, 96, q8_0, false, Step{3, 9, 2, 0}, 0);
+    return all;
+  }();
+  return cases;
+}
+// Declares the kernels before the first test runs.
+const std::deque<LinearCase> &allLinearCases = linearCases();
+
+TEST(LinearKernels, Linear) {
+  for (const LinearCase &c : allLinearCases)
+    if (!c.groups)
+      c.run();
+}
+
+TEST(LinearKernels, GroupedLinear) {
+  for (const LinearCase &c : allLinearCases)
+    if (c.groups)
+      c.run();
+}
+
+//===----------------------------------------------------------------------===//
+// expert_gate_up, expert_down
+//===----------------------------------------------------------------------===//
+
+struct ExpertCase {
+  int64_t capacity, experts, used, out, columns;
+  WeightFormat format;
+  bool int8;
+  Step step;
+  Kernel gateUp, down;
+
+  ExpertCase(int64_t capacity, int64_t experts, int64_t used, int64_t out,
+             int64_t columns, WeightFormat format, bool int8, Step step)
+      : capacity(capacity), experts(experts), used(used), out(out),
+        columns(columns), format(format), int8(int8), step(step),
+        gateUp(makeGateUp()), down(makeDown()) {}
+
+  int64_t levels() const { return weightFormatInfo(format).bookLevels; }
+  std::string matrices() const {
+    return weightOf(format, {experts, out, columns});
+  }
+  std::string books() const { return tensor({experts, 2, levels()}); }
+  std::string chosen() const { return tensor({capacity, used}, "i32"); }
+  std::string results() const { return tensor({capacity, used, out}); }
+
+  Kernel makeGateUp() const {
+    std::vector<std::string> operands = {activation(int8, {capacity, columns}),
+                                         chosen(), matrices(), matrices()};
+    if (levels())
+      operands.insert(operands.end(), {books(), books()});
+    return Kernel(levels() ? "ds4.expert_gate_up %0, %1, %2, %3 books %4, %5"
+                           : "ds4.expert_gate_up %0, %1, %2, %3",
+                  operands, {results(), results()});
+  }
+  Kernel makeDown() const {
+    std::vector<std::string> operands = {
+        activation(int8, {capacity, used, columns}), chosen(), matrices()};
+    if (levels())
+      operands.push_back(books());
+    return Kernel(levels() ? "ds4.expert_down %0, %1, %2 books %3"
+                           : "ds4.expert_down %0, %1, %2",
+                  operands, {results()});
+  }
+
+  void run() const {
+    SCOPED_TRACE(fmt::format("{} {}x{}x{} {}", weightFormatInfo(format).name,
+                             experts, out, columns, int8 ? "int8" : "f32"));
+    Random random(columns + out + experts);
+    const uint64_t rows = step.count, rowsOfAll = experts * out;
+    std::vector<int32_t> list(rows * used);
+    for (int32_t &expert : list)
+      expert = static_cast<int32_t>(random.below(experts));
+    list.back() = static_cast<int32_t>(experts - 1);
+    const auto gate = randomWeights(random, format, rowsOfAll, columns);
+    const auto up = randomWeights(random, format, rowsOfAll, columns);
+    const auto gateBooks = randomBooks(random, format, experts);
+    const auto upBooks = randomBooks(random, format, experts);
+    const uint64_t width = columns, perExpert = out;
+    const ref::Weight refGate{format, gate, width, gateBooks, perExpert};
+    const ref::Weight refUp{format, up, width, upBooks, perExpert};
+    const auto optional = [](const std::vector<float> &books) {
+      return books.empty() ? none() : in(books);
+    };
+
+    const Inputs x(random, int8, rows, columns);
+    std::vector<float> g(rows * used * out), u = g, wantG = g, wantU = g;
+    ref::expertGateUp(x.act(), list, refGate, refUp, wantG, wantU);
+    gateUp.run(step,
+               {x.memory(), in(list), in(gate), in(up), optional(gateBooks),
+                optional(upBooks), test::out(g), test::out(u)});
+    expectSameBits(wantG, g, "gate");
+    expectSameBits(wantU, u, "up");
+
+    const Inputs h(random, int8, rows * used, columns);
+    std::vector<float> y(rows * used * out), wantY = y;
+    ref::expertDown(h.act(), list, refGate, wantY);
+    down.run(step, {h.memory(), in(list), in(gate), optional(gateBooks),
+                    test::out(y)});
+    expectSameBits(wantY, y, "down");
+  }
+};
+
+const std::deque<ExpertCase> &expertCases() {
+  static const std::deque<ExpertCase> cases = [] {
+    std::deque<ExpertCase> all;
+    for (WeightFormat format : kInt8Formats)
+      for (bool int8 : {false, true}) {
+        const int64_t block = weightFormatInfo(format).blockElements;
+        all.emplace_back(2, 5, 3, 70, 256, format, int8, Step{4, 2, 1, 0});
+        all.emplace_back(1, 2, 2, 3, block, format, int8, Step{0, 1, 1, 0});
+      }
+    for (WeightFormat format : {q3_1_rocmfp3_mix, q2_1_rocmfp2_mix}) {
+      all.emplace_back(3, 5, 3, 70, 256, format, false, Step{4, 2, 1, 0});
+      all.emplace_back(1, 2, 2, 3, 128, format, false, Step{0, 1, 1, 0});
+    }
+    // Flash: 256 experts, 6 used; fewer rows, to keep the test small.
+    all.emplace_back(2, 256, 6, 8, 4096, q2_0_rocmfp2, true, Step{0, 2, 1, 0});
+    all.emplace_back(2, 256, 6, 8, 2048, q3_1_rocmfp3_mix, false,
+                     Step{0, 1, 1, 0});
+    all.emplace_back(2, 3, 2, 9, 40, f16, false, Step{0, 2, 1, 0});
+    return all;
+  }();
+  return cases;
+}
+const std::deque<ExpertCase> &allExpertCases = expertCases();
+
+TEST(LinearKernels, Experts) {
+  for (const ExpertCase &c : allExpertCases)
+    c.run();
+}
+
+} // namespace
