@@ -101,7 +101,9 @@ class Compilation {
 public:
   explicit Compilation(const CompileRequest &request)
       : request(request),
-        cache(request.useCache ? Cache::ofUser() : Cache(std::nullopt)) {}
+        cache(request.useCache ? Cache::ofUser() : Cache(std::nullopt)) {
+    context.printOpOnDiagnostic(false);
+  }
 
   Status run();
 

@@ -1,0 +1,80 @@
+// Units and the scan of what they include.
+#include "codegen/KernelTable.h"
+#include "codegen/DeviceTexts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace ds4;
+using namespace ds4::codegen;
+using testing::Contains;
+
+static KernelSpec linearSpec() {
+  KernelSpec spec;
+  spec.kernel = "linear";
+  spec.format = WeightFormat::q8_0;
+  spec.block = 64;
+  spec.constant("kIn", 256).constantF("kEps", 1e-6f);
+  return spec;
+}
+
+TEST(EmitUnit, Text) {
+  Unit unit = emitUnit(linearSpec());
+  EXPECT_EQ(unit.symbol.size(), std::string("linear_01234567").size());
+  EXPECT_EQ(unit.text, "// unit " + unit.symbol +
+                           ": linear, q8_0\n"
+                           "#define DS4_SYMBOL " +
+                           unit.symbol +
+                           "\n"
+                           "#include \"prelude.h\"\n"
+                           "constexpr u32 kThreads = 64;\n"
+                           "constexpr u32 kRatio = 1;\n"
+                           "constexpr u32 kIn = 256;\n"
+                           "constexpr float kEps = 0x1.0c6f7ap-20f;\n"
+                           "#include \"weights/q8_0.h\"\n"
+                           "#include \"linear.hip\"\n"
+                           "DS4_ENTRY(DS4_SYMBOL)\n");
+}
+
+TEST(EmitUnit, SymbolFollowsFromTheText) {
+  Unit unit = emitUnit(linearSpec());
+  EXPECT_EQ(emitUnit(linearSpec()).symbol, unit.symbol);
+  KernelSpec other = linearSpec();
+  other.ratio = 4;
+  EXPECT_NE(emitUnit(other).symbol, unit.symbol);
+  other = linearSpec();
+  other.format = WeightFormat::q6_K;
+  EXPECT_NE(emitUnit(other).symbol, unit.symbol);
+}
+
+TEST(DeviceTexts, IncludesAreFollowed) {
+  std::vector<std::string> paths;
+  for (const EmbeddedText *file : includedTexts(emitUnit(linearSpec()).text))
+    paths.emplace_back(file->path);
+  // numbers.h only through the prelude, dot.h only through the kernel.
+  for (const char *path :
+       {"prelude.h", "numbers.h", "weights/q8_0.h", "linear.hip", "dot.h"})
+    EXPECT_THAT(paths, Contains(path));
+  std::ranges::sort(paths);
+  EXPECT_EQ(std::ranges::adjacent_find(paths), paths.end());
+}
+
+TEST(DeviceTexts, TheOracleIsNoDeviceCode) {
+  EXPECT_NE(findDeviceText("prelude.h"), nullptr);
+  EXPECT_EQ(findDeviceText("Reference.h"), nullptr);
+  EXPECT_EQ(findDeviceText("Interpreter.h"), nullptr);
+  EXPECT_EQ(findDeviceText("prelude"), nullptr);
+  EXPECT_EQ(findDeviceText("zzz"), nullptr);
+}
+
+TEST(KernelTable, EveryEntryHasItsDeviceFile) {
+  std::vector<std::string> ops = opsWithKernels();
+  EXPECT_THAT(ops, Contains("ds4.linear"));
+  for (const std::string &op : ops) {
+    // grouped_linear is a linear with more than one group.
+    std::string kernel = op == "ds4.grouped_linear" ? "linear" : op.substr(4);
+    EXPECT_NE(findDeviceText(kernel + ".hip"), nullptr) << op;
+  }
+}
