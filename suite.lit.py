@@ -1,6 +1,6 @@
-# The one lit suite of this tree: *.mlir and *.test files in the test/ folders,
-# beside the code that they test. Loaded by test/lit.site.cfg.py, which knows
-# the build; its root is the source root.
+# The one lit suite of this tree: *.mlir and *.test files beside what they test.
+# Loaded by test/lit.site.cfg.py, which knows the build; its root is the source
+# root.
 import os
 
 import lit.formats
@@ -8,7 +8,7 @@ import lit.formats
 config.name = "ds4c"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["build", "data", "docs", "ds4-tiny", "profiles"]
+config.excludes = ["build", "data", "ds4-tiny", "profiles"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.ds4_build, "lit")
 
@@ -21,6 +21,7 @@ config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root,
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
 
 config.substitutions.append(("%source", config.test_source_root))
+config.substitutions.append(("%mlir_include", config.mlir_include))
 config.substitutions.append(("%bin", os.path.join(config.ds4_build, "bin")))
 
 # Sanitized programs cannot be told by ldd, and report leaks of LLVM's own.
