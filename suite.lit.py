@@ -2,6 +2,7 @@
 # Loaded by test/lit.site.cfg.py, which knows the build; its root is the source
 # root.
 import os
+import sys
 
 import lit.formats
 
@@ -21,6 +22,7 @@ config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root,
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
 
 config.substitutions.append(("%source", config.test_source_root))
+config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%mlir_include", config.mlir_include))
 config.substitutions.append(("%bin", os.path.join(config.ds4_build, "bin")))
 

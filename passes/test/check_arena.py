@@ -1,0 +1,69 @@
+"""Checks a planned graph (text, standard input) without any code of the
+compiler: no two activations that are live at one op share a byte, offsets are
+aligned, everything is inside the arena. Prints one line a function."""
+import re
+import sys
+
+LEAVES = {"weight", "books", "state", "rope_table"}
+TYPE = re.compile(r"(tensor|!ds4\.q8)<([0-9x]+?)(?:x[fi]32)?>")
+VALUE = re.compile(r"%[A-Za-z0-9_$.-]+")
+
+
+def size_of(kind, shape):
+    dims = [int(d) for d in shape.split("x")]
+    total = 1
+    for d in dims:
+        total *= d
+    # int8 codes and one f32 scale per 32 of them
+    return total * 4 if kind == "tensor" else total + total // 32 * 4
+
+
+def check(name, arena, lines):
+    buffers = {}  # value -> [offset, bytes, first, last]
+    source = {}  # view -> value
+    for number, line in enumerate(lines):
+        results, _, body = line.partition(" = ") if " = ds4." in line \
+            else ("", "", line)
+        op = re.match(r"(?:ds4\.)?(\w+)", body).group(1)
+        operands = [source.get(v, v) for v in VALUE.findall(body)]
+        if op != "trace":
+            for value in operands:
+                if value in buffers:
+                    buffers[value][3] = number
+        names = VALUE.findall(results)
+        if not names or op in LEAVES:
+            continue
+        if op == "reshape":
+            source[names[0]] = operands[0]
+            continue
+        offsets = [int(o) for o in re.search(
+            r"ds4\.offsets = array<i64: ([0-9, ]+)>", body).group(1).split(",")]
+        types = TYPE.findall(body.rpartition(" : ")[2].rpartition("->")[2])
+        assert len(names) == len(offsets) == len(types), line
+        for value, offset, type_ in zip(names, offsets, types):
+            buffers[value] = [offset, size_of(*type_), number, number]
+    for value, (offset, size, first, last) in buffers.items():
+        assert offset % 256 == 0, f"{name}: {value} is at {offset}"
+        assert offset + size <= arena, f"{name}: {value} ends past the arena"
+        for other, (offset2, size2, first2, last2) in buffers.items():
+            if value != other and first <= last2 and first2 <= last:
+                assert offset + size <= offset2 or offset2 + size2 <= offset, \
+                    f"{name}: {value} and {other} share bytes"
+    print(f"{name}: {len(buffers)} activations")
+
+
+def main():
+    name, lines = None, []
+    for line in sys.stdin:
+        line = line.strip()
+        header = re.match(r"func\.func @(\w+)\(.*ds4\.arena_bytes = (\d+)", line)
+        if header:
+            name, arena, lines = header.group(1), int(header.group(2)), []
+        elif name and line == "}":
+            check(name, arena, lines)
+            name = None
+        elif name:
+            lines.append(line)
+
+
+main()
