@@ -21,6 +21,7 @@ config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root,
                                                     "cache")
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
 
+config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%source", config.test_source_root))
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%mlir_include", config.mlir_include))

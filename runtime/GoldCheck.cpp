@@ -299,11 +299,19 @@ Result<GoldPromptReport> checkPrompt(Session &session, const GoldPrompt &prompt,
 
 /// The first difference beyond the tolerance, in the order of computation; or
 /// empty.
-std::string firstDifference(const GoldPromptReport &prompt, double tolerance) {
+std::string firstDifference(const GoldPromptReport &prompt,
+                            const GoldOptions &limits) {
+  double tolerance = limits.tolerance;
   for (const ActivationDifference &it : prompt.activations)
     if (!(it.relative <= tolerance))
       return fmt::format("{}: {} differs by {:.2e} (relative) at position {}",
                          prompt.name, it.name, it.relative, it.position);
+  if (limits.kl) {
+    if (!(prompt.meanKl <= *limits.kl))
+      return fmt::format("{}: mean KL of the logits is {:.2e}", prompt.name,
+                         prompt.meanKl);
+    return {};
+  }
   if (!(prompt.maxLogitDifference <= tolerance))
     return fmt::format("{}: logits differ by {:.2e} at position {}",
                        prompt.name, prompt.maxLogitDifference,
@@ -324,7 +332,7 @@ Result<GoldDump> readGoldDump(const std::filesystem::path &json) {
 
 bool GoldReport::good() const {
   return std::ranges::all_of(prompts, [&](const GoldPromptReport &prompt) {
-    return firstDifference(prompt, tolerance).empty();
+    return firstDifference(prompt, limits).empty();
   });
 }
 
@@ -336,7 +344,7 @@ Result<GoldReport> checkGold(Session &session, const GoldDump &dump,
                     "is of another model",
                     dump.vocab, session.vocab()));
   GoldReport report;
-  report.tolerance = options.tolerance;
+  report.limits = options;
   for (const GoldPrompt &prompt : dump.prompts) {
     DS4_ASSIGN(GoldPromptReport checked,
                checkPrompt(session, prompt, dump.vocab));
@@ -384,10 +392,14 @@ std::string goldReportText(const GoldReport &report) {
   std::string first;
   for (const GoldPromptReport &it : report.prompts)
     if (first.empty())
-      first = firstDifference(it, report.tolerance);
-  text += first.empty() ? fmt::format("\nall within {:.1e}\n", report.tolerance)
-                        : fmt::format("\nfirst difference beyond {:.1e}: {}\n",
-                                      report.tolerance, first);
+      first = firstDifference(it, report.limits);
+  std::string limit = fmt::format("{:.1e}", report.limits.tolerance);
+  if (report.limits.kl)
+    limit += fmt::format(" (mean KL {:.1e})", *report.limits.kl);
+  if (first.empty())
+    text += fmt::format("\nall within {}\n", limit);
+  else
+    text += fmt::format("\nfirst difference beyond {}: {}\n", limit, first);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ Result<GoldDump> readGoldDump(const std::filesystem::path &json);
 struct GoldOptions {
   /// Largest allowed difference: absolute for logits, relative for activations.
   double tolerance = 1e-3;
+  /// Set: logits are judged by their mean KL divergence instead, which may be
+  /// at most this, and greedy tokens are only reported: for dumps of quantised
+  /// weights made without quantised activations.
+  std::optional<double> kl;
 };
 
 /// Largest difference of an activation over the captured rows: per row
@@ -64,12 +69,13 @@ struct GoldPromptReport {
 };
 
 struct GoldReport {
-  double tolerance = 0;
+  GoldOptions limits;
   std::vector<GoldPromptReport> prompts;
 
   /// Whether every logit and activation is within the tolerance, and no greedy
   /// token differs where our logits prefer ours by more than twice the
-  /// tolerance (less is what the tolerance allows).
+  /// tolerance (less is what the tolerance allows). With GoldOptions::kl, what
+  /// is said there.
   bool good() const;
 };
 

@@ -35,7 +35,9 @@ running
 looking inside
   --print-bundle     what is inside, then exit
   --logits-hash      hash of the logits of every prompt token, then exit
-  --check=FILE       compare with a reference dump (--tolerance=T, default 0.001)
+  --check=FILE       compare with a reference dump
+  --tolerance=T      logits: absolute, activations: relative (default 0.001)
+  --kl=K             judge logits by their mean KL: for quantised weights
   --trace=FILE       time of each launch, by op and layer, for chrome://tracing
   --version  --help
 Ctrl-C ends the answer, twice ds4run. Exit codes: 0 done, 1 failed, 2 usage.
@@ -76,7 +78,9 @@ RunCommand parseRunOptions(int argc, char **argv) {
   app.add_option("--trace", it.traceFile);
   app.add_flag("--print-bundle", it.printBundle);
   app.add_option("--check", it.gold);
-  app.add_option("--tolerance", it.tolerance)->check(CLI::NonNegativeNumber);
+  app.add_option("--tolerance", it.goldLimits.tolerance)
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--kl", it.goldLimits.kl)->check(CLI::NonNegativeNumber);
 
   auto badUsage = [&](std::string_view text) {
     fmt::print(stderr, "ds4run: {}; see ds4run --help\n", text);

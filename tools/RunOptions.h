@@ -3,6 +3,7 @@
 #ifndef DS4_TOOLS_RUNOPTIONS_H
 #define DS4_TOOLS_RUNOPTIONS_H
 
+#include "runtime/GoldCheck.h"
 #include "runtime/Sampler.h"
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct RunOptions {
   std::string traceFile;
   bool printBundle = false;
   std::string gold; ///< --check
-  double tolerance = 1e-3;
+  GoldOptions goldLimits;
 };
 
 /// What to do after the command line has been read.

@@ -41,8 +41,7 @@ openSession(Bundle bundle, const Gguf &file, const RunOptions &options) {
 static Result<bool> check(Session &session, const RunOptions &options) {
   DS4_ASSIGN(GoldDump dump, readGoldDump(options.gold));
   session.hooks.cancelled = interrupted;
-  DS4_ASSIGN(GoldReport report,
-             checkGold(session, dump, GoldOptions{options.tolerance}));
+  DS4_ASSIGN(GoldReport report, checkGold(session, dump, options.goldLimits));
   fmt::print("{}", goldReportText(report));
   return report.good();
 }

@@ -231,8 +231,24 @@ TEST_F(GoldCheckTest, GreedyMayDifferWhereLogitsAlmostTie) {
   EXPECT_EQ(report.prompts[0].greedyEqual, 2u);
   EXPECT_GT(report.prompts[0].greedyMargin, 1);
   expectFirst("greedy token 2 differs");
-  report.tolerance = report.prompts[0].greedyMargin;
+  report.limits.tolerance = report.prompts[0].greedyMargin;
   EXPECT_TRUE(report.good());
+}
+
+TEST_F(GoldCheckTest, MayJudgeLogitsByKl) {
+  logits[3 * kVocab + 2] += 0.5f;
+  greedy[2] = 5;
+  GoldReport report = check();
+  report.limits.kl = report.prompts[0].meanKl * 1.01;
+  EXPECT_TRUE(report.good());
+  report.limits.kl = report.prompts[0].meanKl * 0.99;
+  EXPECT_FALSE(report.good());
+  EXPECT_NE(goldReportText(report).find("a: mean KL of the logits is"),
+            std::string::npos);
+  // Activations are held to their tolerance all the same.
+  report.limits.kl = 1;
+  report.prompts[0].activations[1].relative = 1;
+  EXPECT_FALSE(report.good());
 }
 
 TEST_F(GoldCheckTest, NansAreDifferences) {
