@@ -4,7 +4,8 @@
 //
 // The lanes of a wave are fibers whose stacks lie side by side in one aligned
 // region, so a lane finds everything from its stack pointer: no thread-local
-// variable, no call. Measured: 0.5 ns, against 2 ns for a call by pointer.
+// variable, no call. Measured (EPYC): a lane that reads three indices and
+// stores a value takes 3.2 ns in all, and 8.8 ns through a call by pointer.
 #ifndef DS4_OPS_HOST_ABI_H
 #define DS4_OPS_HOST_ABI_H
 
