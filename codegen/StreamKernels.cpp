@@ -12,7 +12,8 @@ using namespace ir;
 static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
                             float eps, float hcEps) {
   spec.format = fn.getFormat();
-  spec.block = 256;
+  // Lanes are dear on the host: a short row gets fewer waves.
+  spec.block = wavesFor(fn.getRowElements() / 16, 8);
   spec.constant("kStreams", dim(streams, 1))
       .constant("kHidden", dim(streams, 2))
       .constant("kMixes", fn.getShape().front())

@@ -34,7 +34,7 @@ void DS4_SYMBOL(const float *x, const float *weight, float *result,
       lane_partials[j] = partials[kWave * j + lane()];
     sum = wave_sum(tree8(lane_partials));
   } else {
-    sum = wave_squares(x, kDim);
+    sum = wave_sum(squares_share(x, kDim));
   }
 
   const float r = inverse_rms(sum, kDim, kEps);

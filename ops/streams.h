@@ -12,14 +12,22 @@ constexpr u32 kFlat = kStreams * kHidden;
 
 /// mixes[j] = fn_j . f for j < kMixes, mixes[kMixes] = sum of f_i^2, both in
 /// strided order, in LDS; ends with a barrier. A wave does every (kThreads /
-/// 32)th of them.
+/// 32)th of them, up to eight before its lanes meet.
 DS4_DEVICE void stream_mixes(const float *f, const u8 *fn, float *mixes) {
-  constexpr u32 kRowBytes = kFlat / kBlockElements * kBlockBytes;
-  for (u32 j = wave(); j <= kMixes; j += kThreads / kWave) {
-    const float sum = j < kMixes
-                          ? row_dot_f32(fn + j * kRowBytes, f, kFlat, nullptr)
-                          : wave_squares(f, kFlat);
-    if (lane() == 0)
+  constexpr u32 kWaves = kThreads / kWave;
+  for (u32 first = wave(); first <= kMixes; first += 8 * kWaves) {
+    float shares[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+      const u32 j = first + i * kWaves;
+      if (j < kMixes)
+        shares[i] = row_share_f32(fn + j * row_bytes(kFlat), f, kFlat, nullptr);
+      else if (j == kMixes)
+        shares[i] = squares_share(f, kFlat);
+    }
+    const float sum = wave_sums(shares);
+    const u32 j = first + lane() * kWaves;
+    if (lane() < 8 && j <= kMixes)
       mixes[j] = sum;
   }
   barrier();

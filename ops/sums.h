@@ -4,9 +4,10 @@
 #ifndef DS4_OPS_SUMS_H
 #define DS4_OPS_SUMS_H
 
-/// Sum of x_i^2, i < n, in strided order, by one whole wave; every lane gets
-/// it. A lane keeps the partial sums lane, lane + 32, ..., lane + 224.
-DS4_DEVICE float wave_squares(const float *x, u32 n) {
+/// Sum of x_i^2, i < n, in strided order: the calling lane's share; the sum is
+/// the wave's sum of the shares. A lane keeps the partial sums lane, lane + 32,
+/// ..., lane + 224.
+DS4_DEVICE float squares_share(const float *x, u32 n) {
   float p[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   for (u32 first = lane(); first < n; first += 256)
     for (u32 j = 0; j < 8; ++j) {
@@ -14,7 +15,7 @@ DS4_DEVICE float wave_squares(const float *x, u32 n) {
       if (i < n)
         p[j] = fma_f32(x[i], x[i], p[j]);
     }
-  return wave_sum(tree8(p));
+  return tree8(p);
 }
 
 /// 1 / sqrt(sum / n + eps).
