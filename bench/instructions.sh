@@ -1,7 +1,7 @@
 #!/bin/sh
 # instructions.sh - instructions that decoding one token takes on the host
 # target: a figure that other load on the machine does not change. Counts two
-# runs that differ in the number of generated tokens and divides the difference.
+# runs that differ in the number of tokens and divides the difference.
 #
 # usage: bench/instructions.sh BIN BUNDLE MODEL.gguf
 #   BIN: folder of ds4run, e.g. build/release/bin
@@ -28,11 +28,12 @@ else
   exit 1
 fi
 
-# Instructions of a run that generates $1 tokens; one thread, so that waiting
-# threads do not count. The prompt continues for longer than any run.
+# Instructions of a run over $1 tokens, each a decode step with its logits. One
+# thread, so that waiting threads do not count.
 count() {
-  set -- "$run" "$bundle" -m "$model" --ids=5,6,7,8 --temperature=1 --seed=1 \
-    --threads=1 --tokens="$1"
+  ids=$(seq -s, 5 $((4 + $1)))
+  set -- "$run" "$bundle" -m "$model" --ids="$ids" --prefill-chunk=1 \
+    --logits-hash --threads=1
   if [ $counter = perf ]; then
     perf stat -x, -e instructions:u -o "$scratch/count" "$@" \
       >/dev/null 2>"$scratch/log"
