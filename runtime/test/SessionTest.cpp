@@ -163,19 +163,22 @@ std::vector<int32_t> someIds(size_t count) {
 
 TEST_F(SessionTest, RunsStepsWithRowsClipped) {
   auto session = opened();
-  std::vector<int32_t> ids = someIds(9);
-  Result<Logits> logits = session->forward(ids);
+  std::vector<int32_t> ids = someIds(12);
+  Result<Logits> logits = session->forward(std::span(ids).first(11));
   ASSERT_TRUE(logits) << logits.error().text;
-  // No logits, no head; windows that the step completes only.
+  ASSERT_TRUE(session->forward(std::span(ids).last(1)));
+  // No logits, no head; only windows that the step completes.
   EXPECT_EQ(launchText(), (std::vector<std::string>{
                               "embed_0 3x8 at 0+8", "compress_0 1x2 at 0+8",
-                              "route_0 1x8 at 0+8", "embed_0 3x1 at 8+1",
-                              "route_0 1x1 at 8+1", "head_0 2x1 at 8+1"}));
-  EXPECT_EQ(session->position(), 9u);
+                              "route_0 1x8 at 0+8", "embed_0 3x3 at 8+3",
+                              "route_0 1x3 at 8+3", "head_0 2x1 at 8+3",
+                              "embed_0 3x1 at 11+1", "compress_0 1x1 at 11+1",
+                              "route_0 1x1 at 11+1", "head_0 2x1 at 11+1"}));
+  EXPECT_EQ(session->position(), 12u);
   ASSERT_EQ(logits->rows(), 1u);
-  EXPECT_EQ(logits->argmax[0], ids[8]);
+  EXPECT_EQ(logits->argmax[0], ids[10]);
   for (uint32_t v = 0; v < kVocab; ++v)
-    EXPECT_EQ(logits->row(0)[v], fakeLogit(ids[8], 8, v));
+    EXPECT_EQ(logits->row(0)[v], fakeLogit(ids[10], 10, v));
   EXPECT_EQ(session->weightBytesPerToken(), 123u);
 }
 
