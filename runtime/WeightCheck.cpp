@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 namespace ds4 {
 namespace {
@@ -39,16 +40,16 @@ bool badBf16(uint16_t bits) { return (bits & 0x7f80) == 0x7f80; }
 bool badF32(uint32_t bits) { return (bits & 0x7f800000) == 0x7f800000; }
 
 /// Index of the first of `count` blocks, `stride` bytes apart, for which
-/// `bad(block)` holds.
-template <typename Bad>
+/// `bad(block)` holds. A stride that is a constant lets the loop be vectorised.
+template <typename Stride, typename Bad>
 std::optional<uint64_t> firstBad(const uint8_t *data, uint64_t count,
-                                 uint64_t stride, Bad bad) {
+                                 Stride stride, Bad bad) {
   constexpr uint64_t kBatch = 4096;
   for (uint64_t begin = 0; begin < count; begin += kBatch) {
     uint64_t end = std::min(count, begin + kBatch);
-    bool any = false;
+    uint32_t any = 0;
     for (uint64_t i = begin; i < end; ++i)
-      any |= bad(data + i * stride);
+      any |= static_cast<uint32_t>(bad(data + i * stride));
     if (!any)
       continue;
     for (uint64_t i = begin; i < end; ++i)
@@ -112,15 +113,15 @@ Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
   std::optional<uint64_t> bad;
   switch (desc.format) {
   case WeightFormat::f32:
-    bad = firstBad(data, count, stride,
+    bad = firstBad(data, count, std::integral_constant<uint64_t, 4>(),
                    [](const uint8_t *at) { return badF32(load32(at)); });
     break;
   case WeightFormat::f16:
-    bad = firstBad(data, count, stride,
+    bad = firstBad(data, count, std::integral_constant<uint64_t, 2>(),
                    [](const uint8_t *at) { return badF16(load16(at)); });
     break;
   case WeightFormat::bf16:
-    bad = firstBad(data, count, stride,
+    bad = firstBad(data, count, std::integral_constant<uint64_t, 2>(),
                    [](const uint8_t *at) { return badBf16(load16(at)); });
     break;
   case WeightFormat::i32:
