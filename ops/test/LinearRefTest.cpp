@@ -36,6 +36,9 @@ TEST(SumsRef, StridedOrder) {
   x[0] = 0x1p24f, x[64] = 1, x[128] = -0x1p24f;
   EXPECT_EQ(stridedDot(x, one), 0.0f) << "64 is chain 2: (0+1)+(2+3)";
   x.assign(600, 0);
+  x[0] = 0x1p24f, x[1] = 1, x[32] = -0x1p24f;
+  EXPECT_EQ(stridedDot(x, one), 1.0f) << "chains of a lane, then lanes";
+  x.assign(600, 0);
   x[0] = 0x1p24f, x[32] = -0x1p24f, x[64] = 1;
   EXPECT_EQ(stridedDot(x, one), 1.0f);
   x.assign(600, 0);
@@ -211,15 +214,17 @@ TEST(LinearRef, GroupsReadTheirOwnInput) {
   const uint64_t groups = 3, perGroup = 4, columns = 64;
   const TestWeight weight(q8_0, groups * perGroup, columns, random);
   const std::vector<float> x = random.floats(2 * groups * columns);
-  std::vector<float> y(2 * groups * perGroup);
-  const Act act(x, columns);
-  groupedLinear(groups, act, weight.view, y);
-  for (uint64_t t = 0; t < 2; ++t)
-    for (uint64_t row = 0; row < groups * perGroup; ++row) {
+  const Q8 q8 = quantize(columns, x);
+  for (const Act &act : {Act(x, columns), Act(q8)}) {
+    std::vector<float> y(2 * groups * perGroup);
+    groupedLinear(groups, act, weight.view, y);
+    for (uint64_t i = 0; i < y.size(); ++i) {
+      const uint64_t t = i / (groups * perGroup), row = i % (groups * perGroup);
       const auto [want, magnitude] =
           doubleDot(act, t * groups + row / perGroup, weight.view, row);
-      EXPECT_NEAR(y[t * groups * perGroup + row], want, magnitude * kSumError);
+      EXPECT_NEAR(y[i], want, magnitude * kSumError);
     }
+  }
 }
 
 TEST(EmbedRef, CopiesTheRowToEveryStream) {

@@ -42,7 +42,7 @@ protected:
     return dot / std::sqrt(square / kFlat + params.eps);
   }
 
-  const HcPreParams params{kStreams, kHidden, 1e-6f, 1e-6f, 20};
+  const HcPreParams params{kStreams, kHidden, 1e-6f, 1e-6f, 3};
   std::vector<float> streams, fn, scale, base;
   std::vector<uint8_t> fnBytes;
   Weight fnWeight;
@@ -70,7 +70,7 @@ TEST_F(HyperConnectionRef, PreMatchesDouble) {
       for (double &value : a[i])
         value = value / sum + 1e-6;
     }
-    for (int n = 0; n < 20; ++n) {
+    for (uint64_t n = 0; n < params.iterations; ++n) {
       if (n > 0)
         for (auto &row : a) {
           const double sum = row[0] + row[1] + row[2] + row[3] + 1e-6;
@@ -177,6 +177,11 @@ TEST(HashRouteRef, FollowsTheTable) {
       hashRoute(4, 2, 3, logits, tokens, table, 1.5f, experts, weights));
   EXPECT_EQ(experts, (std::vector<int32_t>{3, 0, 1, 3}));
   EXPECT_NEAR(weights[0], 1.5 * score(0.5) / (score(0.5) + score(0.1)), 1e-6);
+  // Equal scores: lower expert numbers first, whatever the row's order.
+  const std::vector<float> equal(8, 1);
+  ASSERT_FALSE(
+      hashRoute(4, 2, 3, equal, tokens, table, 1.5f, experts, weights));
+  EXPECT_EQ(experts, (std::vector<int32_t>{0, 2, 1, 2}));
 }
 
 TEST(SwigluRef, ClampsGateAboveAndUpOnBothSides) {
