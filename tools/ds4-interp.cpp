@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -57,8 +58,9 @@ Result<std::vector<int32_t>> readIds(const std::string &text) {
     int32_t id = 0;
     const auto [next, error] = std::from_chars(at, end, id);
     if (error != std::errc())
-      return invalidInput(fmt::format("--ids={}: \"{}\" is no token id", text,
-                                      std::string_view(at, end).substr(0, 16)));
+      return invalidInput(
+          fmt::format("--ids={}: {} is no token id", text,
+                      ggufQuoted(std::string_view(at, end).substr(0, 16))));
     ids.push_back(id);
     at = next;
   }
