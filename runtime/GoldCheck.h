@@ -1,6 +1,7 @@
 // GoldCheck.h - compares a session with a reference dump: logits, activations
 // and the greedy continuation of each prompt. Dumps are NAME.json (a tensor
-// table) with NAME.bin beside it; docs/checking.md says what they hold.
+// table) with NAME.bin beside it; models/ds4-tiny/README.md says what they
+// hold.
 #ifndef DS4_RUNTIME_GOLDCHECK_H
 #define DS4_RUNTIME_GOLDCHECK_H
 

@@ -20,20 +20,16 @@ namespace {
 /// in for each other.
 constexpr std::string_view kPhases[] = {"decode", "prefill", "verify"};
 
-/// Tokens that the rings of any bundle can take back: CSA compressor rings of
-/// 16 rows hold two windows of 4, less the row being written, and 9 more
-/// (docs/model.md, "State").
-constexpr uint32_t kRingRollback = 9;
-
-/// The profile's verify_width: the bundle's rings are laid out for it.
+/// Tokens that a rollback may take back: the bundle's rings are laid out for
+/// the profile's verify_width (docs/model.md, "State").
 uint32_t rollbackLimitOf(const Manifest &manifest) {
   auto width = manifest.profile.find("verify_width");
-  uint32_t limit = kRingRollback;
+  uint32_t limit = 0;
   if (width != manifest.profile.end()) {
     const std::string &text = width->second;
     std::from_chars(text.data(), text.data() + text.size(), limit);
   }
-  return std::min(limit, kRingRollback);
+  return limit;
 }
 
 int64_t nowNs() {

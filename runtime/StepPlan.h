@@ -1,6 +1,6 @@
 // StepPlan.h - cuts a run of tokens into steps of the phases of a plan. The
-// result for a token does not depend on the cut (docs/architecture.md, C1);
-// only speed does.
+// result for a token does not depend on the cut (docs/architecture.md,
+// "Numerics"); only speed does.
 #ifndef DS4_RUNTIME_STEPPLAN_H
 #define DS4_RUNTIME_STEPPLAN_H
 

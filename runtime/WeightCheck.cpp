@@ -17,7 +17,7 @@ namespace {
 constexpr uint8_t kLargestScale = 0x7e;
 /// Type 107 is refused as affine above this share of blocks with byte 9 >
 /// byte 8: 0.52 of unequal pairs in dual files, 0.86 in affine ones
-/// (docs/rocmfpx.md, 2.2); fewer blocks than kAffineSample say nothing.
+/// (docs/formats.md); fewer blocks than kAffineSample say nothing.
 constexpr double kAffineShare = 0.7;
 constexpr uint64_t kAffineSample = 256;
 

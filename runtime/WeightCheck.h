@@ -1,6 +1,6 @@
 // WeightCheck.h - refuses damaged weights while they stream in: scale bytes,
 // scales and values that no encoder writes. What the bytes mean is not known
-// here beyond where a block keeps its scales (docs/rocmfpx.md).
+// here beyond where a block keeps its scales (docs/formats.md).
 #ifndef DS4_RUNTIME_WEIGHTCHECK_H
 #define DS4_RUNTIME_WEIGHTCHECK_H
 

@@ -80,6 +80,7 @@ protected:
     bundle.path = "test.ds4b";
     bundle.manifest.fingerprint = file->fingerprint();
     bundle.manifest.vocab = kVocab;
+    bundle.manifest.profile["verify_width"] = "9";
     bundle.manifest.context = kContext;
     bundle.manifest.objects.push_back({"fake", "objects/fake/x", "", "", ""});
     bundle.plan.functions = {phase("prefill", 8, 2), phase("decode", 1, 1)};
