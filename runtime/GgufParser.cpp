@@ -258,7 +258,7 @@ Status GgufParser::readPairs(uint64_t count) {
 }
 
 Status GgufParser::readValue(GgufValue &value) {
-  GgufType type;
+  GgufType type{};
   DS4_TRY(readType(type));
   if (type == GgufType::array)
     return readArray(value, 1);
@@ -284,7 +284,7 @@ Status GgufParser::readArray(GgufValue &value, uint32_t depth) {
     return fail(
         stream.position(),
         fmt::format("arrays are nested more than {} deep", kMaxArrayDepth));
-  GgufType type;
+  GgufType type{};
   uint64_t count = 0;
   DS4_TRY(readType(type));
   DS4_TRY(read(count, "the length of an array"));
