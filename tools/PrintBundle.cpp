@@ -17,8 +17,9 @@ static std::string countsText(const std::map<std::string, uint64_t> &counts,
                               std::string_view indent) {
   std::vector<std::pair<std::string, uint64_t>> sorted(counts.begin(),
                                                        counts.end());
-  std::ranges::stable_sort(sorted, std::ranges::greater(),
-                           &std::pair<std::string, uint64_t>::second);
+  std::ranges::sort(sorted, [](const auto &a, const auto &b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   std::string text, line(indent);
   for (size_t i = 0; i < sorted.size(); ++i) {
     std::string item = fmt::format("{} {}{}", sorted[i].first, sorted[i].second,
