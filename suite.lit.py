@@ -21,7 +21,6 @@ config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root,
                                                     "cache")
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
 
-config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%source", config.test_source_root))
 config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%mlir_include", config.mlir_include))
@@ -31,5 +30,11 @@ config.substitutions.append(("%bin", os.path.join(config.ds4_build, "bin")))
 if config.ds4_sanitize:
     config.available_features.add("sanitized")
     config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+# A folder of larger models and their reference dumps that are not in the tree:
+# ds4-tiny-f16.gguf, ds4-tiny-mix.gguf, ds4-tiny-gold.json, ....
+models = os.environ.get("DS4_MODELS")
+if models:
+    config.available_features.add("models")
+    config.substitutions.append(("%models", os.path.abspath(models)))
 if os.path.exists(os.path.join(config.ds4_build, "bin", "ds4run")):
     config.available_features.add("ds4run")

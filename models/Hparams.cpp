@@ -1,5 +1,4 @@
-// Hparams.cpp - reads and checks the keys of spec "9.1 Metadata"
-// (docs/model.md).
+// Hparams.cpp - reads and checks the keys of docs/model.md, "Metadata".
 #include "models/Hparams.h"
 
 #include <fmt/format.h>

@@ -6,6 +6,7 @@
 #include "runtime/Chat.h"
 #include "runtime/Utf8Stream.h"
 #include "tools/Terminal.h"
+#include "tools/TokenIds.h"
 
 #include <fmt/format.h>
 
@@ -160,7 +161,7 @@ Status Generator::converse() {
 Result<std::vector<TokenId>> promptIds(const Tokenizer &tokenizer,
                                        const RunOptions &options) {
   if (!options.ids.empty())
-    return options.ids;
+    return readTokenIds(options.ids);
   if (options.raw) {
     std::vector<TokenId> ids = tokenizer.encode(*options.raw, true);
     if (ids.empty() || ids.front() != tokenizer.bos())

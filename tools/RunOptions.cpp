@@ -21,7 +21,7 @@ prompt
   -p TEXT            a user's message; '-' reads standard input
   -i                 a conversation, one line a message; -p is its first message
   --raw=TEXT         no chat format; names of special tokens count
-  --ids=N,...        token ids as they are
+  --ids=N,...|FILE   token ids as they are, or a text file of them
   --system=TEXT      system message
   --think            reason before answering (default --no-think)
 sampling
@@ -60,7 +60,7 @@ RunCommand parseRunOptions(int argc, char **argv) {
   app.add_option("-m,--model", it.model);
   app.add_option("-p,--prompt", it.prompt);
   app.add_option("--raw", it.raw);
-  app.add_option("--ids", it.ids)->delimiter(',');
+  app.add_option("--ids", it.ids);
   app.add_flag("-i,--interactive", it.interactive);
   app.add_option("--system", it.system);
   app.add_flag("--think,!--no-think", it.think);

@@ -17,7 +17,7 @@ struct RunOptions {
   std::string bundle, model;
   std::optional<std::string> prompt; ///< -p; "-" reads standard input
   std::optional<std::string> raw;    ///< --raw
-  std::vector<int32_t> ids;          ///< --ids
+  std::string ids;                   ///< --ids
   bool interactive = false;
   std::string system;
   bool think = false;

@@ -1,17 +1,16 @@
 // ds4-interp: runs an unfused graph with the oracle, token by token or in
 // chunks, and prints what the engine must reproduce. For engine developers.
+#include "ir/Ds4Ops.h"
 #include "ops/Interpreter.h"
 #include "runtime/StepPlan.h"
+#include "tools/TokenIds.h"
 
-#include "ir/Ds4Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <cctype>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <numeric>
@@ -39,36 +38,6 @@ struct Options {
   bool logitsHash = false;
 };
 
-/// Numbers of a list "1,2,3", or of the text file with that name.
-Result<std::vector<int32_t>> readIds(const std::string &text) {
-  std::string list = text;
-  if (text.find_first_not_of("0123456789,") != std::string::npos) {
-    std::ifstream file(text);
-    if (!file)
-      return ioError(fmt::format("cannot read the token ids in {}", text));
-    list.assign(std::istreambuf_iterator<char>(file), {});
-  }
-  std::vector<int32_t> ids;
-  const char *at = list.data(), *end = at + list.size();
-  while (at != end) {
-    if (*at == ',' || std::isspace(static_cast<unsigned char>(*at))) {
-      ++at;
-      continue;
-    }
-    int32_t id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    if (error != std::errc())
-      return invalidInput(
-          fmt::format("--ids={}: {} is no token id", text,
-                      ggufQuoted(std::string_view(at, end).substr(0, 16))));
-    ids.push_back(id);
-    at = next;
-  }
-  if (ids.empty())
-    return invalidInput(fmt::format("--ids={}: no token ids", text));
-  return ids;
-}
-
 Status writeFile(const std::string &path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -78,7 +47,7 @@ Status writeFile(const std::string &path, std::string_view bytes) {
 }
 
 Status interpret(const Options &options) {
-  DS4_ASSIGN(const std::vector<int32_t> ids, readIds(options.ids));
+  DS4_ASSIGN(const std::vector<int32_t> ids, readTokenIds(options.ids));
   DS4_ASSIGN(const Gguf gguf, Gguf::open(options.model));
   mlir::MLIRContext context;
   context.loadDialect<ir::Ds4Dialect, mlir::func::FuncDialect>();

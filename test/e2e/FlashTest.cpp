@@ -67,7 +67,7 @@ public:
       ratios.push_back(ratio(layer));
     ratios.push_back(0); // the draft block's
     writer.set("deepseek4.attention.compress_ratios",
-               GgufValue::of(std::span<const int32_t>(ratios)));
+               GgufValue::of(ratios));
   }
 
   static int32_t ratio(uint64_t layer) {
@@ -166,11 +166,10 @@ TEST(Flash, PlansTheRealModel) {
   uint64_t weightBytes = 0;
   for (const WeightDesc &weight : plan.weights)
     weightBytes += weight.bytes;
-  EXPECT_EQ(weightBytes, std::accumulate(
-                             gguf->tensors().begin(), gguf->tensors().end(),
-                             uint64_t(0), [](uint64_t sum, const auto &t) {
-                               return sum + t.bytes;
-                             }));
+  EXPECT_EQ(weightBytes,
+            std::accumulate(
+                gguf->tensors().begin(), gguf->tensors().end(), uint64_t(0),
+                [](uint64_t sum, const auto &t) { return sum + t.bytes; }));
 
   // A token reads everything but the experts that it does not use and the
   // embedding's other rows: 6.00 GB of the file.

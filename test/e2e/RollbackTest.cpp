@@ -93,7 +93,8 @@ TEST_P(Rollback, WrongBurstsLeaveNoTrace) {
       continue;
     std::vector<float> logits = forwardAll(*session, step);
     bursts.insert(bursts.end(), logits.begin(),
-                  logits.begin() + static_cast<size_t>(good) * session->vocab());
+                  logits.begin() +
+                      static_cast<size_t>(good) * session->vocab());
     Status back = session->rollback(begin + good);
     ASSERT_TRUE(back) << back.error().text;
   }
