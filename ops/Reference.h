@@ -13,6 +13,7 @@
 #include "runtime/BundleFormat.h"
 #include "runtime/WeightFormats.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -65,6 +66,20 @@ struct Weight {
     return bytes.data() + index * weightRowBytes(format, columns);
   }
 };
+
+/// 32 elements of a quantised format without books. With two scales the first
+/// is for elements 0 to 15.
+struct WeightBlock {
+  std::array<int, 32> level;
+  std::array<float, 2> scale, minimum;
+  unsigned scales; ///< 1 or 2
+  bool minimums;   ///< minimum[] is added to level times scale
+
+  float value(unsigned i) const;
+};
+/// Elements 32 index, ... of a row.
+WeightBlock weightBlock(WeightFormat format, const uint8_t *row,
+                        uint64_t index);
 
 /// Element i of a row, exact. `books` are the expert's [2, levels], null for
 /// formats without. The format is not i32.

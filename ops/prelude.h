@@ -31,12 +31,14 @@ typedef unsigned long long u64;
 
 // DS4_DEVICE before a function that kernels call; DS4_KERNEL(threads) before a
 // kernel, whose arguments are pointers; DS4_SHARED before a local array of the
-// block, uninitialised; DS4_ENTRY(symbol) once, after the kernel.
+// block, uninitialised; DS4_TABLE before a global array of constants;
+// DS4_ENTRY(symbol) once, after the kernel.
 #if defined(DS4_TARGET_HOST)
 #define DS4_DEVICE inline __attribute__((always_inline))
 #define DS4_KERNEL(threads) static inline
 // A block runs on one thread from beginning to end.
 #define DS4_SHARED static thread_local
+#define DS4_TABLE static constexpr
 #define DS4_ENTRY(symbol)                                                      \
   extern "C" __attribute__((visibility("default"))) void DS4_JOIN(             \
       symbol, _entry)(void *const *args) {                                     \
@@ -63,6 +65,7 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #define DS4_DEVICE __device__ __forceinline__
 #define DS4_KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
 #define DS4_SHARED __shared__
+#define DS4_TABLE static __device__ const
 #else // clang without HIP or CUDA headers
 #define DS4_DEVICE __attribute__((device)) inline __attribute__((always_inline))
 #if defined(DS4_TARGET_AMD)
@@ -76,6 +79,7 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
   extern "C" __attribute__((global)) __attribute__((launch_bounds(threads)))
 #endif
 #define DS4_SHARED __attribute__((shared))
+#define DS4_TABLE static __attribute__((device)) const
 #endif
 #endif
 

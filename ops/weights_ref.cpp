@@ -1,8 +1,10 @@
-// weights_ref.cpp - what the bytes of a weight mean, format by format
-// (docs/formats.md). Independent of the device decoders in ops/weights/.
+// weights_ref.cpp - what the bytes of a weight mean (docs/formats.md). Codes
+// and levels follow the records of ir/QuantFormats.td; the scales of each
+// format are written here. Independent of the device decoders in ops/weights/.
 #include "ops/Reference.h"
 #include "ops/prelude.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstring>
@@ -13,123 +15,144 @@ using enum WeightFormat;
 
 namespace {
 
-/// 32 elements as integer levels, with a scale for each half of 16.
-struct Block {
-  std::array<int, 32> level;
-  std::array<float, 2> scale;
-  bool twoScales; ///< the format stores a scale a half
+/// Some bits of every code (Plane in ir/QuantFormats.td).
+struct Plane {
+  uint32_t offset, bits, period;
 };
+
+/// What the codes of a format are.
+enum class Codes { integers, table, books, grid };
+
+/// The part of a format's record that the oracle reads.
+struct Layout {
+  WeightFormat format;
+  std::array<Plane, 2> planes;
+  Codes codes;
+  int zero;                   ///< of integers: level = code - zero
+  std::array<int, 16> levels; ///< of a table
+  unsigned scales;            ///< that 32 elements have
+  bool minimums;
+};
+
+constexpr Layout kLayouts[] = {
+#include "ops/WeightLayouts.inc"
+};
+
+const Layout &layoutOf(WeightFormat format) {
+  const auto *it = std::ranges::find(kLayouts, format, &Layout::format);
+  assert(it != std::end(kLayouts) && "not a quantised format");
+  return *it;
+}
 
 uint32_t u16At(const uint8_t *p) { return p[0] | p[1] << 8; }
 
-/// Bit k of a little-endian bit stream is bit k & 7 of byte k >> 3.
-uint32_t bitsAt(const uint8_t *stream, uint64_t first, unsigned count) {
-  uint32_t value = 0;
-  for (unsigned k = 0; k < count; ++k)
-    value |= (stream[(first + k) >> 3] >> ((first + k) & 7) & 1u) << k;
-  return value;
+/// The codes of elements first, ..., first + 31 of a block.
+std::array<uint32_t, 32> codesAt(const Layout &layout, const uint8_t *block,
+                                 uint32_t first) {
+  std::array<uint32_t, 32> codes{};
+  uint32_t done = 0;
+  for (const Plane &plane : layout.planes) {
+    if (plane.bits == 0)
+      break;
+    const uint32_t mask = (1u << plane.bits) - 1;
+    const uint8_t *bytes = block + plane.offset;
+    // Of a period; a power of two.
+    const uint32_t bytesOf = plane.period * plane.bits / 8;
+    if (plane.period > 1)
+      bytes += first / plane.period * bytesOf;
+    for (uint32_t i = 0; i < 32; ++i) {
+      uint32_t code;
+      if (plane.period == 0) {
+        const uint32_t bit = (first + i) * plane.bits, shift = bit % 8;
+        code = bytes[bit / 8] >> shift;
+        if (shift + plane.bits > 8)
+          code |= static_cast<uint32_t>(bytes[bit / 8 + 1]) << (8 - shift);
+      } else if (plane.period == 1) {
+        code = bytes[first + i];
+      } else {
+        const uint32_t at = first % plane.period + i;
+        code = bytes[at % bytesOf] >> (plane.bits * (at / bytesOf));
+      }
+      codes[i] |= (code & mask) << done;
+    }
+    done += plane.bits;
+  }
+  return codes;
 }
 
-/// f16 d, then 32 int8.
-Block readQ8_0(const uint8_t *p) {
-  Block block;
-  block.twoScales = false;
-  block.scale.fill(f32_from_f16(u16At(p)));
+/// Levels of the codes; formats without books.
+void readLevels(const Layout &layout, const uint8_t *block, uint32_t first,
+                WeightBlock &result) {
+  const std::array<uint32_t, 32> codes = codesAt(layout, block, first);
+  const bool bytes = layout.planes[0].bits == 8;
   for (unsigned i = 0; i < 32; ++i)
-    block.level[i] = static_cast<int8_t>(p[2 + i]);
-  return block;
+    if (layout.codes == Codes::table)
+      result.level[i] = layout.levels[codes[i]];
+    else if (bytes)
+      result.level[i] = static_cast<int8_t>(codes[i]);
+    else
+      result.level[i] = static_cast<int>(codes[i]) - layout.zero;
 }
 
-/// Elements 32 index ... of a 256-element super-block: 128 bytes ql, 64 bytes
-/// qh, 16 int8 scales, f16 d. Each 128 elements use 64 bytes of ql, 32 of qh:
-/// quarter c (32 elements) takes the low (c < 2) or high nibbles of ql's 32
-/// bytes number c & 1 and bits 2c, 2c + 1 of qh. Level = code - 32.
-Block readQ6K(const uint8_t *p, uint64_t index) {
-  const uint64_t group = index / 4, quarter = index % 4;
-  const uint8_t *low = p + 64 * group + 32 * (quarter & 1);
-  const uint8_t *high = p + 128 + 32 * group;
-  const float d = f32_from_f16(u16At(p + 208));
-  Block block;
-  block.twoScales = true;
-  for (unsigned i = 0; i < 32; ++i) {
-    const int nibble = quarter < 2 ? low[i] & 15 : low[i] >> 4;
-    block.level[i] = (nibble | (high[i] >> (2 * quarter) & 3) << 4) - 32;
-  }
-  for (unsigned half = 0; half < 2; ++half)
-    block.scale[half] =
-        d * static_cast<float>(static_cast<int8_t>(p[192 + 2 * index + half]));
-  return block;
-}
-
-/// 16 bytes of nibbles (low: element j, high: element 16 + j), one scale.
-Block readFp4Fast(const uint8_t *p) {
-  static constexpr int kMagnitude[8] = {0, 1, 2, 3, 4, 6, 8, 10};
-  Block block;
-  block.twoScales = false;
-  block.scale.fill(f32_from_ue4m3(p[16]));
-  for (unsigned i = 0; i < 32; ++i) {
-    const int nibble = i < 16 ? p[i] & 15 : p[i - 16] >> 4;
-    const int magnitude = kMagnitude[nibble & 7];
-    block.level[i] = nibble & 8 ? -magnitude : magnitude;
-  }
-  return block;
-}
-
-/// 96-bit stream of 3-bit codes, a scale a half.
-Block readFp3(const uint8_t *p) {
-  static constexpr int kMagnitude[4] = {0, 1, 2, 4};
-  Block block;
-  block.twoScales = true;
-  for (unsigned i = 0; i < 32; ++i) {
-    const uint32_t code = bitsAt(p, 3 * i, 3);
-    const int magnitude = kMagnitude[code & 3];
-    block.level[i] = code & 4 ? -magnitude : magnitude;
-  }
-  block.scale = {f32_from_ue4m3(p[12]), f32_from_ue4m3(p[13])};
-  return block;
-}
-
-/// 2-bit codes, level = code - 1, a scale a half (the dual reading).
-Block readFp2(const uint8_t *p) {
-  Block block;
-  block.twoScales = true;
-  for (unsigned i = 0; i < 32; ++i)
-    block.level[i] = static_cast<int>(bitsAt(p, 2 * i, 2)) - 1;
-  block.scale = {f32_from_ue4m3(p[8]), f32_from_ue4m3(p[9])};
-  return block;
-}
-
-/// Block `index` of 32 elements of a row in a quantised format without books.
-Block readBlock(WeightFormat format, const uint8_t *row, uint64_t index) {
-  const uint8_t *p = row + index * weightFormatInfo(format).blockBytes;
+/// Scales and minimums of 32-element group `group` of a block.
+void readScales(WeightFormat format, const uint8_t *p, uint32_t group,
+                WeightBlock &result) {
+  const uint8_t *first = p + weightFormatInfo(format).scaleOffset;
+  const auto set = [&result](float scale0, float scale1) {
+    result.scale = {scale0, scale1};
+  };
   switch (format) {
   case q8_0:
-    return readQ8_0(p);
-  case q6_K:
-    return readQ6K(row + index / 8 * 210, index % 8);
+    return set(f32_from_f16(u16At(first)), 0);
+  case q6_K: {
+    const auto *scales = reinterpret_cast<const int8_t *>(p + 192) + 2 * group;
+    const float d = f32_from_f16(u16At(first));
+    return set(d * static_cast<float>(scales[0]),
+               d * static_cast<float>(scales[1]));
+  }
   case q4_0_rocmfp4_fast:
-    return readFp4Fast(p);
+    return set(f32_from_ue4m3(first[0]), 0);
   case q3_0_rocmfpx:
-    return readFp3(p);
   case q2_0_rocmfp2:
-    return readFp2(p);
+    return set(f32_from_ue4m3(first[0]), f32_from_ue4m3(first[1]));
   default:
-    assert(false && "not a quantised format without books");
-    return {};
+    assert(false && "a quantised format without its scales here");
   }
 }
 
 /// Element i of an adaptive block: the trailing byte of its half has the book
 /// in bit 7 and the scale below.
-float adaptiveAt(const uint8_t *p, uint64_t i, unsigned codeBits,
+float adaptiveAt(const Layout &layout, const uint8_t *block, uint64_t i,
                  const float *books) {
-  const uint64_t levels = 1u << codeBits;
-  const uint8_t meta = p[4 * codeBits + i / 16];
-  const uint32_t code = bitsAt(p, codeBits * i, codeBits);
-  return f32_from_ue4m3(meta & 0x7f) * books[(meta >> 7) * levels + code];
+  const WeightFormatInfo &info = weightFormatInfo(layout.format);
+  const uint8_t meta = block[info.scaleOffset + i / 16];
+  const uint32_t code = codesAt(layout, block, 0)[i];
+  return f32_from_ue4m3(meta & 0x7f) *
+         books[(meta >> 7) * info.bookLevels + code];
 }
 
 } // namespace
+
+WeightBlock weightBlock(WeightFormat format, const uint8_t *row,
+                        uint64_t index) {
+  const WeightFormatInfo &info = weightFormatInfo(format);
+  const Layout &layout = layoutOf(format);
+  const uint32_t groups = info.blockElements / 32;
+  const uint8_t *block = row + index / groups * info.blockBytes;
+  const uint32_t group = index % groups;
+  WeightBlock result{};
+  result.scales = layout.scales;
+  result.minimums = layout.minimums;
+  readLevels(layout, block, 32 * group, result);
+  readScales(format, block, group, result);
+  return result;
+}
+
+float WeightBlock::value(unsigned i) const {
+  const unsigned part = scales == 2 ? i / 16 : 0;
+  const float product = static_cast<float>(level[i]) * scale[part];
+  return minimums ? product + minimum[part] : product;
+}
 
 float weightAt(WeightFormat format, const uint8_t *row, uint64_t i,
                const float *books) {
@@ -144,13 +167,12 @@ float weightAt(WeightFormat format, const uint8_t *row, uint64_t i,
   case bf16:
     return f32_from_bf16(u16At(row + 2 * i));
   case q3_1_rocmfp3_mix:
-    return adaptiveAt(row + i / 32 * 14, i % 32, 3, books);
-  case q2_1_rocmfp2_mix:
-    return adaptiveAt(row + i / 32 * 10, i % 32, 2, books);
-  default: {
-    const Block block = readBlock(format, row, i / 32);
-    return static_cast<float>(block.level[i % 32]) * block.scale[i % 32 / 16];
+  case q2_1_rocmfp2_mix: {
+    const uint8_t *block = row + i / 32 * weightFormatInfo(format).blockBytes;
+    return adaptiveAt(layoutOf(format), block, i % 32, books);
   }
+  default:
+    return weightBlock(format, row, i / 32).value(i % 32);
   }
 }
 
@@ -169,27 +191,27 @@ std::vector<float> weightRow(const Weight &weight, uint64_t index) {
   }
   // The same as weightAt, a block at a time.
   for (uint64_t b = 0; b < values.size() / 32; ++b) {
-    const Block block = readBlock(weight.format, row, b);
+    const WeightBlock block = weightBlock(weight.format, row, b);
     for (uint64_t i = 0; i < 32; ++i)
-      values[32 * b + i] =
-          static_cast<float>(block.level[i]) * block.scale[i / 16];
+      values[32 * b + i] = block.value(i);
   }
   return values;
 }
 
 float blockDot(WeightFormat format, const uint8_t *row, uint64_t block,
                const int8_t *codes, float d, float acc) {
-  const Block w = readBlock(format, row, block);
-  int sum[2];
-  for (unsigned half = 0; half < 2; ++half) {
-    sum[half] = 0;
-    for (unsigned i = 16 * half; i < 16 * half + 16; ++i)
-      sum[half] += w.level[i] * codes[i];
+  const WeightBlock w = weightBlock(format, row, block);
+  const unsigned width = 32 / w.scales;
+  for (unsigned part = 0; part < w.scales; ++part) {
+    int products = 0, sum = 0;
+    for (unsigned i = width * part; i < width * (part + 1); ++i) {
+      products += w.level[i] * codes[i];
+      sum += codes[i];
+    }
+    acc = fma_f32(static_cast<float>(products), w.scale[part] * d, acc);
+    if (w.minimums)
+      acc = fma_f32(static_cast<float>(sum), w.minimum[part] * d, acc);
   }
-  if (!w.twoScales)
-    return fma_f32(static_cast<float>(sum[0] + sum[1]), w.scale[0] * d, acc);
-  for (unsigned half = 0; half < 2; ++half)
-    acc = fma_f32(static_cast<float>(sum[half]), w.scale[half] * d, acc);
   return acc;
 }
 

@@ -209,7 +209,7 @@ Status TableParser::checkAgainstTensor(const Entry &entry) const {
   const std::vector<uint64_t> &dims = entry.tensor->dims;
   if (entry.tensor->format() != entry.format) // dmix only, others skip
     return bad(fmt::format("{} says type {}, tensor \"{}\" is type {}",
-                           entry.label, static_cast<uint32_t>(entry.format),
+                           entry.label, weightFormatInfo(entry.format).typeId,
                            entry.tensor->name, entry.tensor->typeId));
   if (source.kind == DecodeTableKind::dmix) {
     if (dims.size() != 2 || dims[1] % entry.slices != 0)

@@ -160,7 +160,7 @@ Status GgufWriter::addTensor(std::string name, std::vector<uint64_t> dims,
 Status GgufWriter::addTensor(std::string name, std::vector<uint64_t> dims,
                              WeightFormat format, std::vector<std::byte> data) {
   DS4_ASSIGN(const uint64_t expected,
-             ggufTensorBytes(name, dims, static_cast<uint32_t>(format)));
+             ggufTensorBytes(name, dims, weightFormatInfo(format).typeId));
   if (data.size() != expected)
     return invalidInput(fmt::format("tensor {}: got {} bytes of data, but its "
                                     "shape and format need {}",
@@ -173,7 +173,7 @@ Status GgufWriter::addTensor(std::string name, std::vector<uint64_t> dims,
 Status GgufWriter::declareTensor(std::string name, std::vector<uint64_t> dims,
                                  WeightFormat format) {
   DS4_ASSIGN(const uint64_t bytes,
-             ggufTensorBytes(name, dims, static_cast<uint32_t>(format)));
+             ggufTensorBytes(name, dims, weightFormatInfo(format).typeId));
   tensors.push_back({std::move(name), std::move(dims), format, bytes, {}});
   return Status::ok();
 }
@@ -201,7 +201,7 @@ Result<GgufWriter::Layout> GgufWriter::layOut() const {
     encoder.put(static_cast<uint32_t>(tensor.dims.size()));
     for (uint64_t dim : tensor.dims)
       encoder.put(dim);
-    encoder.put(tensor.format);
+    encoder.put(weightFormatInfo(tensor.format).typeId);
     encoder.put(offset);
     // Files end below 2^63, so that sums of two such sizes cannot wrap.
     if (tensor.bytes > INT64_MAX / 2 || offset > INT64_MAX / 2)

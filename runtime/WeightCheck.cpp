@@ -59,23 +59,6 @@ std::optional<uint64_t> firstBad(const uint8_t *data, uint64_t count,
   return std::nullopt;
 }
 
-/// Bytes of a block that are scale bytes: {first, number}.
-struct ScaleBytes {
-  uint32_t first, number;
-};
-
-ScaleBytes scaleBytes(WeightFormat format) {
-  switch (format) {
-  case WeightFormat::q4_0_rocmfp4_fast:
-    return {16, 1};
-  case WeightFormat::q3_0_rocmfpx:
-  case WeightFormat::q3_1_rocmfp3_mix:
-    return {12, 2};
-  default: // q2_1_rocmfp2_mix, q2_0_rocmfp2
-    return {8, 2};
-  }
-}
-
 } // namespace
 
 WeightCheck::WeightCheck(const WeightDesc &desc, uint64_t fileOffset,
@@ -109,28 +92,50 @@ Status WeightCheck::feed(std::span<const std::byte> bytes) {
 
 Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
                                 uint64_t count) {
-  uint64_t stride = info.blockBytes;
+  if (desc.format == WeightFormat::q2_0_rocmfp2)
+    countAffine(data, count);
+  switch (info.scaleKind) {
+  case ScaleKind::none:
+    return desc.format == WeightFormat::i32 ? checkTable(data, first, count)
+                                            : checkFloats(data, first, count);
+  case ScaleKind::f16:
+    return checkF16Scales(data, first, count);
+  case ScaleKind::ue4m3:
+    return checkScaleBytes(data, first, count, /*selectorBit=*/false);
+  case ScaleKind::ue4m3Book:
+    return checkMix(data, first, count);
+  }
+  return Status::ok();
+}
+
+Status WeightCheck::checkFloats(const uint8_t *data, uint64_t first,
+                                uint64_t count) {
   std::optional<uint64_t> bad;
-  switch (desc.format) {
-  case WeightFormat::f32:
+  if (desc.format == WeightFormat::f32)
     bad = firstBad(data, count, std::integral_constant<uint64_t, 4>(),
                    [](const uint8_t *at) { return badF32(load32(at)); });
-    break;
-  case WeightFormat::f16:
+  else if (desc.format == WeightFormat::f16)
     bad = firstBad(data, count, std::integral_constant<uint64_t, 2>(),
                    [](const uint8_t *at) { return badF16(load16(at)); });
-    break;
-  case WeightFormat::bf16:
+  else
     bad = firstBad(data, count, std::integral_constant<uint64_t, 2>(),
                    [](const uint8_t *at) { return badBf16(load16(at)); });
-    break;
-  case WeightFormat::i32:
-    return checkTable(data, first, count);
-  case WeightFormat::q8_0:
-  case WeightFormat::q6_K: {
-    // The f16 scale: at the beginning of q8_0, at the end of q6_K.
-    uint64_t at = desc.format == WeightFormat::q8_0 ? 0 : 208;
-    bad = firstBad(data, count, stride, [at](const uint8_t *block) {
+  if (!bad)
+    return Status::ok();
+  const uint64_t stride = info.blockBytes;
+  const uint8_t *at = data + *bad * stride;
+  return invalidInput(fmt::format(
+      "tensor `{}`: element {} is not finite (0x{:0{}x}) at file offset {}; {}",
+      desc.name, first + *bad, stride == 4 ? load32(at) : load16(at),
+      stride * 2, fileOffset + (first + *bad) * stride, kDamaged));
+}
+
+Status WeightCheck::checkF16Scales(const uint8_t *data, uint64_t first,
+                                   uint64_t count) {
+  const uint64_t stride = info.blockBytes;
+  for (uint32_t scale = 0; scale < info.scaleCount; ++scale) {
+    const uint64_t at = info.scaleOffset + 2 * scale;
+    const auto bad = firstBad(data, count, stride, [at](const uint8_t *block) {
       return badF16(load16(block + at));
     });
     if (bad)
@@ -139,34 +144,14 @@ Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
           "at file offset {}; {}",
           desc.name, first + *bad, load16(data + *bad * stride + at),
           fileOffset + (first + *bad) * stride + at, kDamaged));
-    return Status::ok();
   }
-  case WeightFormat::q3_1_rocmfp3_mix:
-  case WeightFormat::q2_1_rocmfp2_mix:
-    return checkMix(data, first, count);
-  case WeightFormat::q2_0_rocmfp2:
-    countAffine(data, count);
-    [[fallthrough]];
-  case WeightFormat::q4_0_rocmfp4_fast:
-  case WeightFormat::q3_0_rocmfpx:
-    return checkScaleBytes(data, first, count, false);
-  }
-  if (!bad)
-    return Status::ok();
-  uint32_t bits =
-      stride == 4 ? load32(data + *bad * stride) : load16(data + *bad * stride);
-  return invalidInput(
-      fmt::format("tensor `{}`: element {} is not finite (0x{:0{}x}) at file "
-                  "offset {}; {}",
-                  desc.name, first + *bad, bits, stride * 2,
-                  fileOffset + (first + *bad) * stride, kDamaged));
+  return Status::ok();
 }
 
 Status WeightCheck::checkScaleBytes(const uint8_t *data, uint64_t first,
                                     uint64_t count, bool selectorBit) {
-  auto [at, number] = scaleBytes(desc.format);
+  uint32_t at = info.scaleOffset, last = at + info.scaleCount - 1;
   uint8_t mask = selectorBit ? 0x7f : 0xff;
-  uint32_t last = at + number - 1;
   auto bad =
       firstBad(data, count, info.blockBytes, [=](const uint8_t *block) -> bool {
         return ((block[at] & mask) > kLargestScale) |

@@ -33,6 +33,8 @@ public:
 private:
   /// Checks `count` whole blocks at `data`, which begin with block `first`.
   Status checkBlocks(const uint8_t *data, uint64_t first, uint64_t count);
+  Status checkFloats(const uint8_t *data, uint64_t first, uint64_t count);
+  Status checkF16Scales(const uint8_t *data, uint64_t first, uint64_t count);
   Status checkScaleBytes(const uint8_t *data, uint64_t first, uint64_t count,
                          bool selectorBit);
   Status checkMix(const uint8_t *data, uint64_t first, uint64_t count);

@@ -1,5 +1,5 @@
-// WeightFormats.cpp - the table behind WeightFormats.h. Ids 0..30 are ggml's;
-// 100 and up are ROCmFPX's (docs/formats.md).
+// WeightFormats.cpp - the table behind WeightFormats.h. Ids below 100 are
+// ggml's; 100 and up are ROCmFPX's (docs/formats.md).
 #include "runtime/WeightFormats.h"
 
 #include <algorithm>
@@ -10,25 +10,15 @@ namespace ds4 {
 using enum WeightFormat;
 
 static constexpr WeightFormatInfo kFormats[] = {
-    // format, name, elements, bytes, row multiple, book levels, quantised
-    {f32, "f32", 1, 4, 1, 0, false},
-    {f16, "f16", 1, 2, 1, 0, false},
-    {q8_0, "q8_0", 32, 34, 32, 0, true},
-    {q6_K, "q6_K", 256, 210, 256, 0, true},
-    {i32, "i32", 1, 4, 1, 0, false},
-    {bf16, "bf16", 1, 2, 1, 0, false},
-    {q4_0_rocmfp4_fast, "q4_0_rocmfp4_fast", 32, 17, 32, 0, true},
-    {q3_0_rocmfpx, "q3_0_rocmfpx", 32, 14, 32, 0, true},
-    {q3_1_rocmfp3_mix, "q3_1_rocmfp3_mix", 32, 14, 32, 8, true},
-    {q2_1_rocmfp2_mix, "q2_1_rocmfp2_mix", 32, 10, 128, 4, true},
-    {q2_0_rocmfp2, "q2_0_rocmfp2", 32, 10, 32, 0, true},
+#define DS4_FORMAT_ROWS
+#include "runtime/WeightFormats.inc"
 };
 
 std::span<const WeightFormatInfo> weightFormats() { return kFormats; }
 
 std::optional<WeightFormat> weightFormatFromId(uint32_t id) {
   for (const WeightFormatInfo &info : kFormats)
-    if (static_cast<uint32_t>(info.format) == id)
+    if (info.typeId == id)
       return info.format;
   return std::nullopt;
 }

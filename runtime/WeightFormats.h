@@ -1,4 +1,5 @@
 // WeightFormats.h - the storage formats of tensors: ids, names, block sizes.
+// One record of ir/QuantFormats.td each, of which WeightFormats.inc is made.
 // What a block's bytes mean is in ops/weights_ref.cpp (oracle) and
 // ops/weights/*.h (kernels).
 #ifndef DS4_RUNTIME_WEIGHTFORMATS_H
@@ -11,30 +12,33 @@
 
 namespace ds4 {
 
-/// Storage format of a tensor; the value is its type id in a GGUF file.
+/// Storage format of a tensor.
 enum class WeightFormat : uint32_t {
-  f32 = 0,
-  f16 = 1,
-  q8_0 = 8,
-  q6_K = 14,
-  i32 = 26,
-  bf16 = 30,
-  q4_0_rocmfp4_fast = 101,
-  q3_0_rocmfpx = 104,
-  q3_1_rocmfp3_mix = 105,
-  q2_1_rocmfp2_mix = 106,
-  q2_0_rocmfp2 = 107,
+#define DS4_FORMAT_ENUMERATORS
+#include "runtime/WeightFormats.inc"
+};
+
+/// How the scales of a block are encoded.
+enum class ScaleKind : uint8_t {
+  none,      ///< the format has no blocks
+  f16,       ///< IEEE binary16, little endian
+  ue4m3,     ///< a byte, valid to 0x7e (docs/formats.md)
+  ue4m3Book, ///< the same in bits 0-6, a book in bit 7
 };
 
 /// Constant facts of a format.
 struct WeightFormatInfo {
   WeightFormat format;
+  uint32_t typeId;        ///< in a GGUF file
   std::string_view name;  ///< GGUF type name, e.g. "q8_0"
   uint32_t blockElements; ///< elements a block; rows are whole blocks
   uint32_t blockBytes;    ///< bytes a block
   uint32_t rowMultiple;   ///< legal row lengths are multiples of this
   uint32_t bookLevels;    ///< levels a learned codebook has; 0: none
   bool quantised;         ///< block-quantised (integer codes and scales)
+  ScaleKind scaleKind;
+  uint32_t scaleOffset; ///< of the first scale in a block
+  uint32_t scaleCount;  ///< scales of this kind, one behind the other
 };
 
 /// All formats, ascending by id.

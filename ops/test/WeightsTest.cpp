@@ -6,6 +6,7 @@
 #include "ops/prelude.h"
 #include "ops/test/RandomFloats.h"
 #include "ops/weights/codes.h"
+#include "ops/weights/formats.h"
 
 #include <gtest/gtest.h>
 
@@ -162,6 +163,13 @@ TEST(Weights, ElementsAndProductsEqualTheOracles) {
       }
     }
   }
+}
+
+TEST(Weights, LevelsOfCodesAreTheRecords) {
+  for (i32 code = 0; code < 16; ++code)
+    EXPECT_EQ(fp4_level(code), format_q4_0_rocmfp4_fast::kLevels[code]);
+  for (i32 code = 0; code < 8; ++code)
+    EXPECT_EQ(fp3_level(code), format_q3_0_rocmfpx::kLevels[code]);
 }
 
 TEST(Weights, BlocksAreThoseOfTheFormatTable) {

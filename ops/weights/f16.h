@@ -2,7 +2,9 @@
 #ifndef DS4_OPS_WEIGHTS_F16_H
 #define DS4_OPS_WEIGHTS_F16_H
 
-constexpr u32 kBlockElements = 1, kBlockBytes = 2;
+#include "formats.h"
+
+using namespace format_f16;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {

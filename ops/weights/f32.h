@@ -2,7 +2,9 @@
 #ifndef DS4_OPS_WEIGHTS_F32_H
 #define DS4_OPS_WEIGHTS_F32_H
 
-constexpr u32 kBlockElements = 1, kBlockBytes = 4;
+#include "formats.h"
+
+using namespace format_f32;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {

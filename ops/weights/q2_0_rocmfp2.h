@@ -4,8 +4,9 @@
 #define DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H
 
 #include "codes.h"
+#include "formats.h"
 
-constexpr u32 kBlockElements = 32, kBlockBytes = 10;
+using namespace format_q2_0_rocmfp2;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {

@@ -5,8 +5,9 @@
 #define DS4_OPS_WEIGHTS_Q2_1_ROCMFP2_MIX_H
 
 #include "codes.h"
+#include "formats.h"
 
-constexpr u32 kBlockElements = 32, kBlockBytes = 10;
+using namespace format_q2_1_rocmfp2_mix;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *books) {

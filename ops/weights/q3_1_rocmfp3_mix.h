@@ -5,8 +5,9 @@
 #define DS4_OPS_WEIGHTS_Q3_1_ROCMFP3_MIX_H
 
 #include "codes.h"
+#include "formats.h"
 
-constexpr u32 kBlockElements = 32, kBlockBytes = 14;
+using namespace format_q3_1_rocmfp3_mix;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *books) {

@@ -4,8 +4,9 @@
 #define DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H
 
 #include "codes.h"
+#include "formats.h"
 
-constexpr u32 kBlockElements = 32, kBlockBytes = 17;
+using namespace format_q4_0_rocmfp4_fast;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {

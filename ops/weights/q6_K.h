@@ -7,7 +7,9 @@
 #ifndef DS4_OPS_WEIGHTS_Q6_K_H
 #define DS4_OPS_WEIGHTS_Q6_K_H
 
-constexpr u32 kBlockElements = 256, kBlockBytes = 210;
+#include "formats.h"
+
+using namespace format_q6_K;
 
 /// Where 32 consecutive elements of a row are.
 struct Group {

@@ -2,7 +2,9 @@
 #ifndef DS4_OPS_WEIGHTS_Q8_0_H
 #define DS4_OPS_WEIGHTS_Q8_0_H
 
-constexpr u32 kBlockElements = 32, kBlockBytes = 34;
+#include "formats.h"
+
+using namespace format_q8_0;
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
