@@ -1,8 +1,8 @@
 // Reference.h - the oracle: what every op of ir/Ds4Ops.td computes, in plain
 // loops in the op's declared order, so that kernels are compared bit for bit.
-// Slow and obvious; only tests and ds4-interp link it. One op a file,
-// ops/<op>_ref.cpp; none shares code with ops/*.hip or ops/weights/*.h beyond
-// the number code of ops/numbers.h.
+// Slow and obvious; only tests, ds4-interp and, for its decoders, ds4quant link
+// it. One op a file, ops/<op>_ref.cpp; none shares code with ops/*.hip or
+// ops/weights/*.h beyond the number code of ops/numbers.h.
 //
 // Tensors are row-major spans that hold exactly the rows of the step; letters
 // in shapes are those of Ds4Ops.td. Sizes are the caller's duty: wrong ones are

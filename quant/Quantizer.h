@@ -1,0 +1,46 @@
+// Quantizer.h - from one GGUF file to another with the formats of a recipe, a
+// piece of a tensor at a time: memory is bounded by one tensor.
+#ifndef DS4_QUANT_QUANTIZER_H
+#define DS4_QUANT_QUANTIZER_H
+
+#include "quant/Recipe.h"
+
+#include <filesystem>
+#include <functional>
+
+namespace ds4::quant {
+
+/// What became of a tensor.
+struct TensorReport {
+  std::string name;
+  WeightFormat from, to;
+  uint64_t elements = 0, bytes = 0; ///< bytes: as written
+  /// Sum of importance times squared error, and of importance times squared
+  /// value; the importance is 1 without a matrix.
+  double error = 0, power = 0;
+
+  double bitsPerWeight() const {
+    return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements);
+  }
+  double relativeError() const { return power > 0 ? error / power : 0; }
+};
+
+struct QuantizeOptions {
+  Recipe recipe;
+  unsigned threads = 1;
+  bool measure = false; ///< fill error and power of the reports
+  /// Called after each piece with the elements done; may be empty.
+  std::function<void(uint64_t done, const std::string &tensor)> progress;
+};
+
+/// Writes `out`. Metadata are those of `in`; general.file_type becomes the
+/// recipe's, or goes if it has none, and general.quantization_version is 2.
+/// Errors: a value that is not finite where a format has no way to say so, a
+/// row length that a format does not allow, a tensor with learned codebooks.
+Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
+                                               const std::filesystem::path &out,
+                                               const QuantizeOptions &options);
+
+} // namespace ds4::quant
+
+#endif // DS4_QUANT_QUANTIZER_H

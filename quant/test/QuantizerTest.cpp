@@ -1,0 +1,166 @@
+// Recipes and the way from file to file.
+#include "quant/Quantizer.h"
+
+#include "ops/Reference.h"
+#include "ops/test/RandomFloats.h"
+#include "runtime/GgufWriter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+using namespace ds4;
+using namespace ds4::quant;
+using testing::HasSubstr;
+
+namespace {
+
+std::vector<std::byte> bytesOf(const std::vector<float> &values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Recipe recipe(std::string_view text) {
+  Result<Recipe> parsed = parseRecipe(text, "recipe.toml");
+  EXPECT_TRUE(parsed);
+  return *parsed;
+}
+
+std::string parseError(std::string_view text) {
+  Result<Recipe> parsed = parseRecipe(text, "recipe.toml");
+  return parsed ? "" : parsed.error().text;
+}
+
+GgufTensor tensor(std::string name, WeightFormat format) {
+  return {std::move(name), {64}, static_cast<uint32_t>(format), 0, 0, 0};
+}
+
+TEST(Recipe, TheFirstPatternThatMatchesDecides) {
+  const Recipe r = recipe(R"(types = [
+    ["blk.*.ffn_gate_inp.weight", "keep"],
+    ["blk.*.weight", "q8_0"],
+    ["output.weight", 101],
+  ])");
+  using enum WeightFormat;
+  EXPECT_EQ(r.formatOf(tensor("blk.3.ffn_gate_inp.weight", f16)), f16);
+  EXPECT_EQ(r.formatOf(tensor("blk.3.attn_kv.weight", f16)), q8_0);
+  EXPECT_EQ(r.formatOf(tensor("output.weight", f16)), q4_0_rocmfp4_fast);
+  EXPECT_EQ(r.formatOf(tensor("blk.0.attn_kv.bias", f16)), f16);
+  EXPECT_EQ(r.formatOf(tensor("blk.3.ffn_tid2eid.weight", i32)), i32);
+}
+
+TEST(Recipe, ErrorsNameTheLine) {
+  EXPECT_THAT(parseError("types = ["), HasSubstr("recipe.toml:1"));
+  EXPECT_THAT(parseError("file_type = 1"), HasSubstr("needs types"));
+  EXPECT_THAT(parseError("\ntype = 1"), HasSubstr("recipe.toml:2: type"));
+  EXPECT_THAT(parseError("types = [\n[\"*\"]]"), HasSubstr("recipe.toml:2"));
+  EXPECT_THAT(parseError("types = [\n[\"*\",\n\"q9\"]]"),
+              HasSubstr("recipe.toml:3: the type of \"*\""));
+  EXPECT_THAT(parseError("types = [[\"*\", \"i32\"]]"), HasSubstr("\"*\""));
+  EXPECT_THAT(parseError("types = [[\"*\", -1]]"), HasSubstr("\"*\""));
+}
+
+class QuantizerTest : public testing::Test {
+protected:
+  void SetUp() override {
+    GgufWriter writer;
+    writer.set("general.file_type", GgufValue::of(uint32_t{1}));
+    writer.set("general.name", GgufValue::of("test"));
+    test::Random random(1);
+    norm = random.floats(64);
+    ASSERT_TRUE(
+        writer.addTensor("norm", {64}, WeightFormat::f32, bytesOf(norm)));
+    weight = random.floats(64 * 100);
+    ASSERT_TRUE(writer.addTensor("weight", {64, 100}, WeightFormat::f32,
+                                 bytesOf(weight)));
+    ASSERT_TRUE(writer.write(in));
+  }
+
+  Result<std::vector<TensorReport>> quantize(const std::string &rules,
+                                             unsigned threads = 1) {
+    Result<Gguf> gguf = Gguf::open(in);
+    EXPECT_TRUE(gguf);
+    QuantizeOptions options;
+    options.recipe = recipe(rules);
+    options.threads = threads;
+    options.measure = true;
+    return quantizeFile(*gguf, out, options);
+  }
+
+  std::string folder = testing::TempDir();
+  std::string in = folder + "/quantizer_in.gguf";
+  std::string out = folder + "/quantizer_out.gguf";
+  std::vector<float> norm, weight;
+};
+
+TEST_F(QuantizerTest, WritesWhatTheRecipeSays) {
+  const auto reports = quantize("file_type = 7\ntypes = [[\"we*\", \"q8_0\"]]");
+  ASSERT_TRUE(reports) << reports.error().text;
+  const Result<Gguf> gguf = Gguf::open(out);
+  ASSERT_TRUE(gguf) << gguf.error().text;
+  EXPECT_EQ(*gguf->u64("general.file_type"), 7u);
+  EXPECT_EQ(*gguf->u64("general.quantization_version"), 2u);
+  EXPECT_EQ(*gguf->string("general.name"), "test");
+
+  const GgufTensor &kept = *gguf->findTensor("norm");
+  EXPECT_EQ(kept.format(), WeightFormat::f32);
+  const std::string bytes = readFile(out);
+  EXPECT_EQ(std::memcmp(bytes.data() + kept.fileOffset, norm.data(), 256), 0);
+
+  const GgufTensor &coded = *gguf->findTensor("weight");
+  EXPECT_EQ(coded.format(), WeightFormat::q8_0);
+  const std::span<const uint8_t> data(
+      reinterpret_cast<const uint8_t *>(bytes.data()) + coded.fileOffset,
+      coded.bytes);
+  double error = 0, power = 0;
+  for (uint64_t r = 0; r < 100; ++r) {
+    const std::vector<float> row =
+        ref::weightRow({WeightFormat::q8_0, data, 64}, r);
+    for (uint64_t i = 0; i < 64; ++i) {
+      EXPECT_NEAR(row[i], weight[64 * r + i], 0.02f);
+      error += std::pow(double(weight[64 * r + i]) - row[i], 2);
+      power += std::pow(double(weight[64 * r + i]), 2);
+    }
+  }
+  EXPECT_NEAR((*reports)[1].relativeError(), error / power, 1e-12);
+  EXPECT_EQ((*reports)[1].bitsPerWeight(), 8.5);
+  EXPECT_EQ((*reports)[0].relativeError(), 0);
+}
+
+TEST_F(QuantizerTest, ThreadsDoNotShow) {
+  const std::string rules = "types = [[\"we*\", 107]]";
+  const auto one = quantize(rules, 1);
+  const std::string bytes = readFile(out);
+  const auto four = quantize(rules, 4);
+  ASSERT_TRUE(one && four);
+  EXPECT_EQ(readFile(out), bytes);
+  EXPECT_EQ((*one)[1].error, (*four)[1].error);
+}
+
+TEST_F(QuantizerTest, RefusesARowLength) {
+  const auto reports = quantize("types = [[\"we*\", \"q6_K\"]]");
+  ASSERT_FALSE(reports);
+  EXPECT_THAT(reports.error().text, HasSubstr("weight"));
+}
+
+TEST_F(QuantizerTest, RefusesValuesThatAreNotFinite) {
+  weight[640] = NAN;
+  GgufWriter writer;
+  ASSERT_TRUE(writer.addTensor("weight", {64, 100}, WeightFormat::f32,
+                               bytesOf(weight)));
+  ASSERT_TRUE(writer.write(in));
+  const auto reports = quantize("types = [[\"*\", 101]]");
+  ASSERT_FALSE(reports);
+  EXPECT_THAT(reports.error().text, HasSubstr("'weight' has a value"));
+}
+
+} // namespace
