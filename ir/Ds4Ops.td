@@ -40,9 +40,9 @@ def Ds4_BooksOp : Ds4_Op<"books", [Pure]> {
   let summary = "learned codebooks of an adaptive weight, as f32";
   let description = [{
     The decode table of the weight `name` (format `q3_1_rocmfp3_mix` or
-    `q2_1_rocmfp2_mix`), widened from bfloat16: [E, 2, levels], ascending. For
-    an expert of mode 0 the loader fills both books with the fixed levels of
-    the non-adaptive sibling format.
+    `q2_1_rocmfp2_mix`), widened from bfloat16: [E, 2, levels] in code order.
+    For an expert of mode 0 both books hold the fixed levels of the
+    non-adaptive sibling format; the loader refuses its scale bytes above 0x7e.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Ds4_Float:$result);

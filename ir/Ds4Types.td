@@ -87,6 +87,10 @@ def Ds4_StateType : Ds4_Type<"State", "state"> {
     | `fp8` | (width - 64) + 128 + (width - 64) / 64, rounded up to 16 | E4M3 codes of the first width - 64 values; bfloat16 of the last 64; then one exponent byte a block of 64 codes: scale = 2^(byte - 127) |
     | `fp4` | width / 2 + width / 32, rounded up to 4 | E2M1 codes, value 2j in the low nibble and 2j + 1 in the high nibble of byte j; then one exponent byte a block of 32 |
 
+    Codes and exponent bytes are those of the stored values themselves, which
+    are rounded already (ds4.round_row): the scale may be half of the one that
+    rounded them, the values are the same.
+
     Constraints: (C1) rows and width are positive. (C2) for fp8,
     width - 64 is a positive multiple of 64; for fp4, width is a multiple of 32.
   }];
