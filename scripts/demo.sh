@@ -11,7 +11,7 @@ rm -f build-configure.log
 cmake --build --preset release --target ds4c ds4run
 
 bin=build/release/bin
-model=models/ds4-tiny/ds4-tiny-strix.gguf
+model=models/ds4-tiny/ds4-tiny-demo.gguf
 bundle=build/ds4-tiny.ds4b
 "$bin/ds4c" "$model" --profile=host-demo -o "$bundle"
 for question in "Reply with exactly OK." "Count from 7 to 19."; do
