@@ -57,7 +57,8 @@ public:
   }
   GgufBytes &tensor(std::string_view name, std::vector<uint64_t> dims,
                     WeightFormat format, uint64_t offset) {
-    return tensor(name, std::move(dims), weightFormatInfo(format).typeId, offset);
+    return tensor(name, std::move(dims), weightFormatInfo(format).typeId,
+                  offset);
   }
 
   /// The header without padding and data.

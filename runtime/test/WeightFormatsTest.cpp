@@ -7,8 +7,7 @@ using namespace ds4;
 
 TEST(WeightFormats, IdsAndNamesFindEachOther) {
   for (const WeightFormatInfo &info : weightFormats()) {
-    EXPECT_EQ(weightFormatFromId(info.typeId),
-              info.format);
+    EXPECT_EQ(weightFormatFromId(info.typeId), info.format);
     EXPECT_EQ(weightFormatFromName(info.name), info.format);
   }
   EXPECT_EQ(weightFormatFromId(31), std::nullopt);

@@ -66,8 +66,7 @@ public:
     for (uint64_t layer = 0; layer < kLayers; ++layer)
       ratios.push_back(ratio(layer));
     ratios.push_back(0); // the draft block's
-    writer.set("deepseek4.attention.compress_ratios",
-               GgufValue::of(ratios));
+    writer.set("deepseek4.attention.compress_ratios", GgufValue::of(ratios));
   }
 
   static int32_t ratio(uint64_t layer) {
