@@ -188,4 +188,38 @@ Result<ModelWeights> mapWeights(const Gguf &gguf, const Hparams &h) {
   return weights;
 }
 
+std::vector<const WeightRef *> allWeights(const ModelWeights &weights) {
+  std::vector<const WeightRef *> all;
+  auto add = [&](const auto &...refs) { (all.push_back(&refs), ...); };
+  auto addSite = [&](const HyperConnectionWeights &site) {
+    add(site.fn, site.scale, site.base);
+  };
+  auto addIf = [&](const std::optional<WeightRef> &ref) {
+    if (ref)
+      add(*ref);
+  };
+  auto addCompressor = [&](const std::optional<CompressorWeights> &it) {
+    if (it)
+      add(it->kv, it->gate, it->ape, it->norm);
+  };
+  add(weights.embedding, weights.outputNorm, weights.output);
+  addSite(weights.head);
+  for (const LayerWeights &w : weights.layers) {
+    addSite(w.hcAttn);
+    addSite(w.hcFfn);
+    add(w.attnNorm, w.ffnNorm, w.qA, w.qANorm, w.qB, w.kv, w.kvNorm, w.outputA,
+        w.outputB, w.sinks);
+    addCompressor(w.compressor);
+    addCompressor(w.indexCompressor);
+    addIf(w.indexQB);
+    addIf(w.indexProj);
+    add(w.router);
+    addIf(w.routerBias);
+    addIf(w.hashTable);
+    add(w.gateExperts, w.upExperts, w.downExperts, w.gateShared, w.upShared,
+        w.downShared);
+  }
+  return all;
+}
+
 } // namespace ds4

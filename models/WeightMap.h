@@ -53,6 +53,9 @@ struct ModelWeights {
 /// Errors name the tensor, what the file has and what was expected.
 Result<ModelWeights> mapWeights(const Gguf &gguf, const Hparams &hparams);
 
+/// Every tensor of `weights`, head and embedding first.
+std::vector<const WeightRef *> allWeights(const ModelWeights &weights);
+
 } // namespace ds4
 
 #endif // DS4_MODELS_WEIGHTMAP_H

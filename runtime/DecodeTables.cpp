@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -345,10 +346,15 @@ parseDecodeTables(std::span<const DecodeTableSource> sources,
   return tables;
 }
 
-Result<DecodeTables> readDecodeTables(const Gguf &gguf) {
-  std::vector<DecodeTableSource> sources;
-  std::vector<std::vector<uint8_t>> sideFiles;
-  sideFiles.reserve(kKinds.size()); // sources point into it
+uint32_t FoundDecodeTable::entries() const {
+  uint32_t number = 0; // behind eight bytes of magic
+  if (bytes.size() >= 12)
+    std::memcpy(&number, bytes.data() + 8, sizeof number);
+  return number;
+}
+
+Result<std::vector<FoundDecodeTable>> findDecodeTables(const Gguf &gguf) {
+  std::vector<FoundDecodeTable> tables;
   for (size_t i = 0; i < kKinds.size(); ++i) {
     const auto kind = static_cast<DecodeTableKind>(i);
     if (gguf.find(kKinds[i].key)) {
@@ -357,16 +363,23 @@ Result<DecodeTables> readDecodeTables(const Gguf &gguf) {
         return invalidInput(
             fmt::format("{}: key {} must be a uint8 array of 1 byte to 64 MiB",
                         gguf.path(), kKinds[i].key));
-      sources.push_back({kind, std::string(kKinds[i].key), *bytes});
+      tables.push_back({kind, std::string(kKinds[i].key),
+                        std::vector<uint8_t>(bytes->begin(), bytes->end())});
       continue;
     }
     const std::string path = gguf.path() + std::string(kKinds[i].suffix);
     DS4_ASSIGN(std::optional<std::vector<uint8_t>> bytes, readSideFile(path));
-    if (bytes) {
-      sideFiles.push_back(std::move(*bytes));
-      sources.push_back({kind, path, sideFiles.back()});
-    }
+    if (bytes)
+      tables.push_back({kind, path, std::move(*bytes)});
   }
+  return tables;
+}
+
+Result<DecodeTables> readDecodeTables(const Gguf &gguf) {
+  DS4_ASSIGN(const std::vector<FoundDecodeTable> found, findDecodeTables(gguf));
+  std::vector<DecodeTableSource> sources;
+  for (const FoundDecodeTable &table : found)
+    sources.push_back({table.kind, table.name, table.bytes});
   bool needed = !sources.empty();
   for (const GgufTensor &tensor : gguf.tensors())
     needed |= isAdaptive(tensor.format());

@@ -25,14 +25,28 @@ struct DecodeTable {
 /// By the name of the weight.
 using DecodeTables = std::map<std::string, DecodeTable, std::less<>>;
 
+/// The three layouts: down experts of type 105; gate, up and down experts of
+/// type 106; dense attention matrices.
+enum class DecodeTableKind { p4mix, gumix, dmix };
+
+/// A table as it was found, not yet parsed.
+struct FoundDecodeTable {
+  DecodeTableKind kind;
+  std::string name; ///< metadata key or path, for messages
+  std::vector<uint8_t> bytes;
+
+  /// Number of entries that its header declares; 0 if it is too short.
+  uint32_t entries() const;
+};
+
+/// The tables that a file brings, in its metadata or beside it, at most one of
+/// a kind. Errors: one that is empty, too large or not of bytes.
+Result<std::vector<FoundDecodeTable>> findDecodeTables(const Gguf &gguf);
+
 /// Tables of all adaptive tensors of the file. Errors: a table that is needed
 /// but neither in the metadata nor beside the file; a malformed table; an
 /// entry that contradicts its tensor; a tensor without an entry.
 Result<DecodeTables> readDecodeTables(const Gguf &gguf);
-
-/// The three layouts: down experts of type 105; gate, up and down experts of
-/// type 106; dense attention matrices.
-enum class DecodeTableKind { p4mix, gumix, dmix };
 
 /// A table and where it was found.
 struct DecodeTableSource {

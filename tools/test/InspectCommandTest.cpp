@@ -1,0 +1,148 @@
+// `ds4run inspect` on files that are made here: learned levels and their
+// tables, readings of type 107 that the loader refuses, a model of Flash's
+// routing. The demo model is in ds4run_inspect.test.
+#include "tools/InspectCommand.h"
+
+#include "runtime/Gguf.h"
+#include "runtime/GgufWriter.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+using namespace ds4;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr const char *kModel =
+    DS4_SOURCE_DIR "/models/ds4-tiny/ds4-tiny-strix.gguf";
+
+class InspectTest : public testing::Test {
+protected:
+  void SetUp() override {
+    path = std::filesystem::temp_directory_path() /
+           fmt::format("inspect_test_{}.gguf", ::getpid());
+  }
+  void TearDown() override { std::filesystem::remove(path); }
+
+  /// The demo model with tensors of type 107 as `format`, without data but for
+  /// `block`, which tensors of 107 repeat.
+  void write(WeightFormat format, std::vector<uint8_t> block = {}) {
+    Result<Gguf> demo = Gguf::open(kModel);
+    ASSERT_TRUE(demo) << demo.error().text;
+    writer.copyMetadata(*demo);
+    for (const GgufTensor &tensor : demo->tensors()) {
+      const bool isFp2 = tensor.format() == WeightFormat::q2_0_rocmfp2;
+      std::vector<std::byte> data(tensor.bytes);
+      if (isFp2 && !block.empty())
+        for (size_t i = 0; i < data.size(); ++i)
+          data[i] = std::byte(block[i % block.size()]);
+      Status added =
+          writer.addTensor(tensor.name, tensor.dims,
+                           isFp2 ? format : tensor.format(), std::move(data));
+      ASSERT_TRUE(added) << added.error().text;
+    }
+    Status written = writer.write(path);
+    ASSERT_TRUE(written) << written.error().text;
+  }
+
+  Result<Inspection> inspect() {
+    InspectOptions options;
+    options.model = path;
+    options.memory = uint64_t(1) << 40;
+    return inspectModel(options);
+  }
+  std::string text() {
+    Result<Inspection> inspection = inspect();
+    return inspection ? inspection->text : inspection.error().text;
+  }
+
+  std::filesystem::path path;
+  GgufWriter writer;
+};
+
+/// A gumix table of gate and up experts of `layers` layers; experts are
+/// learned, but for the first of each.
+std::vector<uint8_t> gumixTable(uint32_t layers) {
+  std::vector<uint8_t> bytes(std::begin("GUMIXs1"), std::end("GUMIXs1"));
+  auto u32 = [&](uint32_t value) {
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<uint8_t>(value >> shift));
+  };
+  u32(2 * layers);
+  u32(0);
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    for (uint32_t surface = 0; surface < 2; ++surface) {
+      for (uint32_t field : {layer, surface, 8u, 256u, 256u, 2u, 4u})
+        u32(field);
+      for (int expert = 0; expert < 8; ++expert)
+        bytes.push_back(expert > 0);
+      for (int book = 0; book < 16; ++book)
+        for (uint16_t level : {0xbf80, 0xbf00, 0x3f00, 0x3f80}) { // -1 .. 1
+          bytes.push_back(static_cast<uint8_t>(level));
+          bytes.push_back(static_cast<uint8_t>(level >> 8));
+        }
+    }
+  return bytes;
+}
+
+} // namespace
+
+TEST_F(InspectTest, CountsTablesOfLearnedLevels) {
+  writer.set("deepseek4.gumix.sidecar", GgufValue::of(gumixTable(6)));
+  write(WeightFormat::q2_1_rocmfp2_mix);
+  const std::string found = text();
+  EXPECT_THAT(found, HasSubstr("106 q2_1_rocmfp2_mix           12"));
+  EXPECT_THAT(found, HasSubstr("106 as q2_1_rocmfp2_mix with learned levels"));
+  EXPECT_THAT(found, HasSubstr("84 of 96 experts have learned levels, the "
+                               "others fixed ones"));
+  EXPECT_THAT(found, HasSubstr("deepseek4.gumix.sidecar: 12 entries, "));
+}
+
+TEST_F(InspectTest, SaysThatATableIsMissing) {
+  write(WeightFormat::q2_1_rocmfp2_mix);
+  EXPECT_THAT(text(),
+              HasSubstr("neither key deepseek4.gumix.sidecar nor file"));
+}
+
+TEST_F(InspectTest, SaysThatBytesLookLikeAnotherReading) {
+  write(WeightFormat::q2_0_rocmfp2, {0, 0, 0, 0, 0, 0, 0, 0, 3, 4});
+  EXPECT_THAT(text(), HasSubstr("second scale greater in 100 %"));
+  EXPECT_THAT(text(), HasSubstr("another reading, which the loader refuses"));
+}
+
+TEST_F(InspectTest, SaysThatAScaleByteIsTooLarge) {
+  write(WeightFormat::q2_0_rocmfp2, {0, 0, 0, 0, 0, 0, 0, 0, 0x83, 3});
+  EXPECT_THAT(text(), HasSubstr("49152 scale bytes above 0x7e"));
+  EXPECT_THAT(text(), HasSubstr("another reading, which the loader refuses"));
+}
+
+TEST_F(InspectTest, FindsNothingAgainstDual) {
+  write(WeightFormat::q2_0_rocmfp2,
+        {0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3});
+  EXPECT_THAT(text(), HasSubstr("second scale greater in 50 %"));
+  EXPECT_THAT(text(), HasSubstr("nothing speaks against it"));
+}
+
+TEST_F(InspectTest, RefusesAnotherArchitecture) {
+  writer.set("general.architecture", GgufValue::of(std::string("llama")));
+  Status written = writer.write(path);
+  ASSERT_TRUE(written) << written.error().text;
+  EXPECT_THAT(text(), HasSubstr("architecture is 'llama'"));
+}
+
+TEST_F(InspectTest, FitsTakesTheGivenMemory) {
+  InspectOptions options;
+  options.model = kModel;
+  options.memory = 1;
+  Result<Inspection> inspection = inspectModel(options);
+  ASSERT_TRUE(inspection);
+  EXPECT_FALSE(inspection->fits);
+  options.memory = 0; // this machine's, whatever it has
+  inspection = inspectModel(options);
+  ASSERT_TRUE(inspection);
+  EXPECT_TRUE(inspection->fits);
+}
