@@ -2,6 +2,8 @@
 // screen that says what matters first cannot be generated.
 #include "tools/RunOptions.h"
 
+#include "tools/EvalCommand.h"
+#include "tools/InspectCommand.h"
 #include "tools/TokenizeCommand.h"
 
 #include <CLI/CLI.hpp>
@@ -16,6 +18,8 @@ static constexpr const char *kHelp =
 usage: ds4run BUNDLE -m MODEL.gguf (-p TEXT | -i | --raw=TEXT | --ids=N,...)
        ds4run BUNDLE -m MODEL.gguf --check=GOLD.json
        ds4run BUNDLE --print-bundle
+       ds4run eval BUNDLE -m MODEL.gguf [--text=FILE] [--against=OTHER]
+       ds4run inspect MODEL.gguf [--memory=SIZE] [--context=N] [--kv=KIND]
        ds4run tokenize -m MODEL.gguf [TEXT] [--special] [--decode]
 prompt
   -p TEXT            a user's message; '-' reads standard input
@@ -44,6 +48,18 @@ Ctrl-C ends the answer, twice ds4run. Exit codes: 0 done, 1 failed, 2 usage.
 example: ds4run v4.ds4b -m v4.gguf -p "Hello" --tokens=32
 )";
 
+void addDeviceOptions(CLI::App &command, RunOptions &options) {
+  command.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
+  command.add_option("--prefill-chunk", options.prefillChunk)
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void addChunkOptions(CLI::App &command, RunOptions &options) {
+  command.add_option("--chunk-size", options.chunkTokens)
+      ->check(CLI::Range(2, 1 << 20));
+  command.add_option("--chunks", options.chunks)->check(CLI::Range(1, 1 << 30));
+}
+
 RunCommand parseRunOptions(int argc, char **argv) {
   RunCommand command;
   RunOptions &it = command.options;
@@ -53,6 +69,13 @@ RunCommand parseRunOptions(int argc, char **argv) {
   tokenize->set_help_flag("--help");
   TokenizeOptions tokenizeOptions;
   addTokenizeOptions(*tokenize, tokenizeOptions);
+  CLI::App *inspect = app.add_subcommand("inspect");
+  inspect->set_help_flag("--help");
+  InspectOptions inspectOptions;
+  addInspectOptions(*inspect, inspectOptions);
+  CLI::App *eval = app.add_subcommand("eval");
+  eval->set_help_flag("--help");
+  addEvalOptions(*eval, it);
   bool help = false, version = false;
   app.add_flag("-h,--help", help);
   app.add_flag("--version", version);
@@ -71,9 +94,7 @@ RunCommand parseRunOptions(int argc, char **argv) {
   app.add_option("--top-p", it.sampling.topP)->check(CLI::Range(0.0, 1.0));
   app.add_option("--min-p", it.sampling.minP)->check(CLI::Range(0.0, 1.0));
   app.add_option("--seed", it.sampling.seed);
-  app.add_option("--threads", it.threads)->check(CLI::Range(1, 1024));
-  app.add_option("--prefill-chunk", it.prefillChunk)
-      ->check(CLI::Range(1, 1 << 20));
+  addDeviceOptions(app, it);
   app.add_flag("--logits-hash", it.logitsHash);
   app.add_option("--trace", it.traceFile);
   app.add_flag("--print-bundle", it.printBundle);
@@ -90,7 +111,7 @@ RunCommand parseRunOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    fmt::print("{}", tokenize->help());
+    fmt::print("{}", (*inspect ? inspect : *eval ? eval : tokenize)->help());
     command.exitCode = 0;
     return command;
   } catch (const CLI::ParseError &error) {
@@ -109,6 +130,16 @@ RunCommand parseRunOptions(int argc, char **argv) {
   if (*tokenize) {
     command.exitCode =
         runTokenizeCommand(tokenizeOptions, std::cin, std::cout, std::cerr);
+    return command;
+  }
+  if (*inspect) {
+    command.exitCode = runInspectCommand(inspectOptions, std::cout, std::cerr);
+    return command;
+  }
+  if (*eval) {
+    it.eval = true;
+    if (std::string wrong = checkEvalOptions(it); !wrong.empty())
+      return badUsage(wrong);
     return command;
   }
   if (it.bundle.empty())

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace ds4 {
 
 struct RunOptions {
@@ -30,7 +34,16 @@ struct RunOptions {
   bool printBundle = false;
   std::string gold; ///< --check
   GoldOptions goldLimits;
+
+  bool eval = false;                      ///< the command `eval`
+  std::string text;                       ///< --text; "-" reads standard input
+  uint32_t chunkTokens = 512, chunks = 0; ///< cutChunks
+  std::string against, againstBundle;
 };
+
+/// Options that several commands share.
+void addDeviceOptions(CLI::App &command, RunOptions &options);
+void addChunkOptions(CLI::App &command, RunOptions &options);
 
 /// What to do after the command line has been read.
 struct RunCommand {
@@ -40,7 +53,7 @@ struct RunCommand {
 };
 
 /// Prints help to standard output or what is wrong to standard error; runs
-/// `ds4run tokenize`.
+/// `ds4run tokenize` and `ds4run inspect`.
 RunCommand parseRunOptions(int argc, char **argv);
 
 } // namespace ds4

@@ -2,7 +2,9 @@
 #include "runtime/GoldCheck.h"
 #include "runtime/Session.h"
 #include "tools/ChromeTrace.h"
+#include "tools/EvalCommand.h"
 #include "tools/Generate.h"
+#include "tools/OpenSession.h"
 #include "tools/PrintBundle.h"
 #include "tools/RunOptions.h"
 #include "tools/Terminal.h"
@@ -10,32 +12,6 @@
 #include <fmt/format.h>
 
 using namespace ds4;
-
-/// Opens the session with a progress bar, or one line where there is no
-/// terminal.
-static Result<std::unique_ptr<Session>>
-openSession(Bundle bundle, const Gguf &file, const RunOptions &options) {
-  SessionOptions sessionOptions;
-  sessionOptions.threads = options.threads;
-  sessionOptions.prefillChunk = options.prefillChunk;
-  sessionOptions.load.cancelled = interrupted;
-  std::unique_ptr<Session> session;
-  {
-    ProgressBar bar("loading weights");
-    sessionOptions.load.progress = [&](uint64_t done, uint64_t total) {
-      bar.update(done, total,
-                 fmt::format("{} of {}, {:.2f} GB/s", formatBytes(done),
-                             formatBytes(total),
-                             static_cast<double>(done) / 1e9 / bar.seconds()));
-    };
-    DS4_ASSIGN(session, Session::open(std::move(bundle), file, sessionOptions));
-  }
-  const LoadStats &stats = session->loadStats();
-  fmt::print(stderr, "loaded {} in {:.2f} s, {:.2f} GB/s\n",
-             formatBytes(stats.bytes), stats.seconds,
-             static_cast<double>(stats.bytes) / 1e9 / stats.seconds);
-  return session;
-}
 
 /// Returns whether the session agrees with the dump.
 static Result<bool> check(Session &session, const RunOptions &options) {
@@ -48,6 +24,10 @@ static Result<bool> check(Session &session, const RunOptions &options) {
 
 /// Returns whether all is well; errors are for the user.
 static Result<bool> run(const RunOptions &options) {
+  if (options.eval) {
+    DS4_TRY(runEvalCommand(options));
+    return true;
+  }
   DS4_ASSIGN(Bundle bundle, openBundle(options.bundle));
   if (options.printBundle) {
     fmt::print("{}", bundleText(bundle));

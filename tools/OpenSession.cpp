@@ -1,0 +1,34 @@
+// OpenSession.cpp - see OpenSession.h.
+#include "tools/OpenSession.h"
+
+#include "tools/Terminal.h"
+
+#include <fmt/format.h>
+
+namespace ds4 {
+
+Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
+                                             const RunOptions &options) {
+  SessionOptions sessionOptions;
+  sessionOptions.threads = options.threads;
+  sessionOptions.prefillChunk = options.prefillChunk;
+  sessionOptions.load.cancelled = interrupted;
+  std::unique_ptr<Session> session;
+  {
+    ProgressBar bar("loading weights");
+    sessionOptions.load.progress = [&](uint64_t done, uint64_t total) {
+      bar.update(done, total,
+                 fmt::format("{} of {}, {:.2f} GB/s", formatBytes(done),
+                             formatBytes(total),
+                             static_cast<double>(done) / 1e9 / bar.seconds()));
+    };
+    DS4_ASSIGN(session, Session::open(std::move(bundle), file, sessionOptions));
+  }
+  const LoadStats &stats = session->loadStats();
+  fmt::print(stderr, "loaded {} in {:.2f} s, {:.2f} GB/s\n",
+             formatBytes(stats.bytes), stats.seconds,
+             static_cast<double>(stats.bytes) / 1e9 / stats.seconds);
+  return session;
+}
+
+} // namespace ds4
