@@ -216,12 +216,14 @@ def Ds4_LinearOp : Ds4_Op<"linear", [Pure]> {
   let description = [{
     Shapes: x[T, K] (f32 or q8); weight[N, K]; result[T, N].
     With f32 x: y_n = sum of w_i * x_i, weights decoded exactly to f32, strided
-    order. With q8 x: segmented order over the K/32 blocks; a block (or for
-    formats with two scales a block, each half in turn) adds
-    fma(float(I), s * d, acc), where I is the exact integer sum of weight
-    levels times codes, s the weight scale and d the activation scale.
-    Q8_0: s = d of the block. Q6_K: halves of 16, s = d * scale (exact in f32).
-    q4_0_rocmfp4_fast: one scale; q3_0_rocmfpx, q2_0_rocmfp2: two halves.
+    order. With q8 x: segmented order over the K/32 groups of 32; a group (or
+    with two scales of 32 elements each half in turn) adds
+    acc = fma(float(I), s * d, acc), where I is the exact integer sum of weight
+    levels times codes, s the weight scale and d the activation scale. If the
+    format has minimums, acc = fma(float(C), m * d, acc) follows before the
+    next half, C being the sum of the codes and m the minimum of the scale.
+    How many scales 32 elements have, and s and m where they are not what the
+    block stores, is said for each format in docs/reference/formats.md.
     Constraints: (C1) K of x and weight agree. (C2) result is [T, N].
     (C3) int8 activations need a block-quantised weight without learned books.
     (C4) the weight has two dimensions and a float or quantised format.

@@ -29,7 +29,7 @@ static Status checkWeight(WeightOp op, const Gguf &gguf) {
         "{} has no tensor \"{}\", which the graph reads", gguf.path(), name));
   const WeightType type = op.getType();
   const std::vector<int64_t> dims(tensor->dims.rbegin(), tensor->dims.rend());
-  if (tensor->format() != type.getFormat() ||
+  if (!weightFormatMayBe(type.getFormat(), tensor->typeId) ||
       llvm::ArrayRef(dims) != type.getShape())
     return invalidInput(fmt::format(
         "tensor \"{}\" of {} is {} {}, the graph was built for {} {}", name,

@@ -9,7 +9,8 @@
 namespace ds4 {
 
 WeightFormat GgufTensor::format() const {
-  return *weightFormatFromId(typeId); // the parser lets no other id through
+  // The parser lets no other id through.
+  return reading ? *reading : *weightFormatFromId(typeId);
 }
 
 uint64_t GgufTensor::elements() const {
@@ -88,6 +89,13 @@ static std::optional<uint32_t> findSorted(const std::vector<uint32_t> &order,
   if (it == order.end() || nameOf(*it) != wanted)
     return std::nullopt;
   return *it;
+}
+
+void Gguf::readFp2As(Fp2Reading reading) {
+  const uint32_t id = weightFormatInfo(WeightFormat::q2_0_rocmfp2).typeId;
+  for (GgufTensor &tensor : tensorTable)
+    if (tensor.typeId == id)
+      tensor.reading = fp2Format(reading);
 }
 
 const GgufTensor *Gguf::findTensor(std::string_view tensorName) const {

@@ -41,6 +41,8 @@ struct GgufTensor {
   uint64_t fileOffset = 0;    ///< of the data, from the start of the file
   uint64_t bytes = 0;         ///< of the data
   uint64_t headerOffset = 0;  ///< of this entry, for messages
+  /// Of a type id with several readings: the one chosen (Gguf::readFp2As).
+  std::optional<WeightFormat> reading = {};
 
   WeightFormat format() const;
   uint64_t elements() const; ///< product of dims
@@ -89,6 +91,9 @@ public:
   std::span<const GgufTensor> tensors() const { return tensorTable; }
   /// Null if there is none of this name. O(log n).
   const GgufTensor *findTensor(std::string_view tensorName) const;
+
+  /// From now on tensors of type 107 are read like this.
+  void readFp2As(Fp2Reading reading);
 
   /// Metadata keys in the order of the file.
   std::span<const std::string> keys() const { return keyTable; }

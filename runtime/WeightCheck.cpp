@@ -15,6 +15,9 @@ namespace {
 
 /// Largest valid UE4M3 scale byte.
 constexpr uint8_t kLargestScale = 0x7e;
+/// Largest exponent byte of MXFP4 whose values, up to 12 * 2^(e - 128), are
+/// finite.
+constexpr uint8_t kLargestExponent = 252;
 /// Type 107 is refused as affine above this share of blocks with byte 9 >
 /// byte 8: 0.52 of unequal pairs in dual files, 0.86 in affine ones
 /// (docs/formats.md); fewer blocks than kAffineSample say nothing.
@@ -38,6 +41,12 @@ uint32_t load32(const uint8_t *at) {
 bool badF16(uint16_t bits) { return (bits & 0x7c00) == 0x7c00; }
 bool badBf16(uint16_t bits) { return (bits & 0x7f80) == 0x7f80; }
 bool badF32(uint32_t bits) { return (bits & 0x7f800000) == 0x7f800000; }
+
+/// Whether the format is a reading of type 107.
+bool isFp2(WeightFormat format) {
+  return weightFormatMayBe(format,
+                           weightFormatInfo(WeightFormat::q2_0_rocmfp2).typeId);
+}
 
 /// Index of the first of `count` blocks, `stride` bytes apart, for which
 /// `bad(block)` holds. A stride that is a constant lets the loop be vectorised.
@@ -92,7 +101,7 @@ Status WeightCheck::feed(std::span<const std::byte> bytes) {
 
 Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
                                 uint64_t count) {
-  if (desc.format == WeightFormat::q2_0_rocmfp2)
+  if (isFp2(desc.format))
     countAffine(data, count);
   switch (info.scaleKind) {
   case ScaleKind::none:
@@ -102,8 +111,12 @@ Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
     return checkF16Scales(data, first, count);
   case ScaleKind::ue4m3:
     return checkScaleBytes(data, first, count, /*selectorBit=*/false);
+  case ScaleKind::ue4m3Sign:
+    return checkScaleBytes(data, first, count, /*selectorBit=*/true);
   case ScaleKind::ue4m3Book:
     return checkMix(data, first, count);
+  case ScaleKind::e8m0:
+    return checkExponents(data, first, count);
   }
   return Status::ok();
 }
@@ -148,6 +161,21 @@ Status WeightCheck::checkF16Scales(const uint8_t *data, uint64_t first,
   return Status::ok();
 }
 
+Status WeightCheck::checkExponents(const uint8_t *data, uint64_t first,
+                                   uint64_t count) {
+  const uint64_t stride = info.blockBytes, at = info.scaleOffset;
+  const auto bad = firstBad(data, count, stride, [at](const uint8_t *block) {
+    return block[at] > kLargestExponent;
+  });
+  if (!bad)
+    return Status::ok();
+  return invalidInput(fmt::format(
+      "tensor `{}`: block {} has the exponent byte {} at file offset {}, whose "
+      "values are not finite; {}",
+      desc.name, first + *bad, data[*bad * stride + at],
+      fileOffset + (first + *bad) * stride + at, kDamaged));
+}
+
 Status WeightCheck::checkScaleBytes(const uint8_t *data, uint64_t first,
                                     uint64_t count, bool selectorBit) {
   uint32_t at = info.scaleOffset, last = at + info.scaleCount - 1;
@@ -167,12 +195,13 @@ Status WeightCheck::checkScaleBytes(const uint8_t *data, uint64_t first,
         "tensor `{}`: block {} has scale byte 0x{:02x} at file offset {}; its "
         "low 7 bits must be 0x00..0x7e ({})",
         desc.name, first + *bad, block[culprit], offset, kDamaged));
-  bool variants = desc.format == WeightFormat::q2_0_rocmfp2;
+  bool variants = isFp2(desc.format);
   return invalidInput(fmt::format(
       "tensor `{}`: block {} has scale byte 0x{:02x} at file offset {}; valid "
       "bytes are 0x00..0x7e ({}{})",
       desc.name, first + *bad, block[culprit], offset, kDamaged,
-      variants ? ", or type 107 was written in another variant" : ""));
+      variants ? ", or type 107 was written in another variant: ds4c --fp2"
+               : ""));
 }
 
 Status WeightCheck::checkMix(const uint8_t *data, uint64_t first,
@@ -213,22 +242,43 @@ Status WeightCheck::checkTable(const uint8_t *data, uint64_t first,
 }
 
 void WeightCheck::countAffine(const uint8_t *data, uint64_t count) {
+  // In fp2s bit 7 is a sign.
+  const uint8_t mask = info.scaleKind == ScaleKind::ue4m3Sign ? 0x7f : 0xff;
   uint64_t above = 0;
   for (uint64_t i = 0; i < count; ++i)
-    above += data[i * 10 + 9] > data[i * 10 + 8];
+    above += (data[i * 10 + 9] & mask) > (data[i * 10 + 8] & mask);
   offsetAboveScale += above;
 }
 
 Status WeightCheck::finish() const {
-  if (desc.format != WeightFormat::q2_0_rocmfp2 || blocksSeen < kAffineSample ||
-      static_cast<double>(offsetAboveScale) <=
-          kAffineShare * static_cast<double>(blocksSeen))
+  if (!isFp2(desc.format) || blocksSeen < kAffineSample)
+    return Status::ok();
+  const bool selected = desc.format == WeightFormat::q2_0_rocmfp2_affine;
+  const bool looks = static_cast<double>(offsetAboveScale) >
+                     kAffineShare * static_cast<double>(blocksSeen);
+  if (looks == selected)
     return Status::ok();
   return invalidInput(fmt::format(
-      "tensor `{}` at file offset {}: scale bytes look like the affine layout "
-      "but the dual layout was selected (second byte above the first in {} of "
-      "{} blocks); use a file of type 107 in the dual variant",
-      desc.name, fileOffset, offsetAboveScale, blocksSeen));
+      "tensor `{}` at file offset {}: scale bytes look like {} layout but the "
+      "{} layout was selected (second byte above the first in {} of {} "
+      "blocks); compile again with --fp2={}, or use a file of type 107 in the "
+      "dual variant",
+      desc.name, fileOffset, looks ? "the affine" : "a dual", layoutName(),
+      offsetAboveScale, blocksSeen, looks ? "affine" : "dual"));
+}
+
+/// As in the option --fp2.
+std::string_view WeightCheck::layoutName() const {
+  switch (desc.format) {
+  case WeightFormat::q2_0_rocmfp2_affine:
+    return "affine";
+  case WeightFormat::q2_0_rocmfp2_fp2s:
+    return "fp2s";
+  case WeightFormat::q2_0_rocmfp2_s40:
+    return "s40";
+  default:
+    return "dual";
+  }
 }
 
 } // namespace ds4

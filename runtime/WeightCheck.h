@@ -37,9 +37,11 @@ private:
   Status checkF16Scales(const uint8_t *data, uint64_t first, uint64_t count);
   Status checkScaleBytes(const uint8_t *data, uint64_t first, uint64_t count,
                          bool selectorBit);
+  Status checkExponents(const uint8_t *data, uint64_t first, uint64_t count);
   Status checkMix(const uint8_t *data, uint64_t first, uint64_t count);
   Status checkTable(const uint8_t *data, uint64_t first, uint64_t count);
   void countAffine(const uint8_t *data, uint64_t count);
+  std::string_view layoutName() const;
 
   const WeightDesc &desc;
   const WeightFormatInfo &info;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace ds4 {
 
@@ -35,6 +36,33 @@ const WeightFormatInfo &weightFormatInfo(WeightFormat format) {
       std::ranges::find(kFormats, format, &WeightFormatInfo::format);
   assert(it != std::end(kFormats) && "a format without a table row");
   return *it;
+}
+
+/// In the order of Fp2Reading.
+static constexpr std::pair<std::string_view, WeightFormat> kFp2Readings[] = {
+    {"dual", q2_0_rocmfp2},
+    {"affine", q2_0_rocmfp2_affine},
+    {"fp2s", q2_0_rocmfp2_fp2s},
+    {"s40", q2_0_rocmfp2_s40},
+};
+
+std::optional<Fp2Reading> fp2ReadingFromName(std::string_view name) {
+  for (size_t i = 0; i < std::size(kFp2Readings); ++i)
+    if (kFp2Readings[i].first == name)
+      return static_cast<Fp2Reading>(i);
+  return std::nullopt;
+}
+
+WeightFormat fp2Format(Fp2Reading reading) {
+  return kFp2Readings[static_cast<size_t>(reading)].second;
+}
+
+bool weightFormatMayBe(WeightFormat format, uint32_t typeId) {
+  if (weightFormatInfo(format).typeId == typeId)
+    return true;
+  // The reading whose own id is 111.
+  return typeId == weightFormatInfo(q2_0_rocmfp2).typeId &&
+         format == q2_0_rocmfp2_s40;
 }
 
 uint64_t weightRowBytes(WeightFormat format, uint64_t elements) {

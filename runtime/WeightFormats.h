@@ -24,6 +24,8 @@ enum class ScaleKind : uint8_t {
   f16,       ///< IEEE binary16, little endian
   ue4m3,     ///< a byte, valid to 0x7e (docs/formats.md)
   ue4m3Book, ///< the same in bits 0-6, a book in bit 7
+  ue4m3Sign, ///< the same in bits 0-6, a sign in bit 7
+  e8m0,      ///< a byte e, 2^(e - 127)
 };
 
 /// Constant facts of a format.
@@ -47,9 +49,18 @@ std::span<const WeightFormatInfo> weightFormats();
 /// Facts of `format`.
 const WeightFormatInfo &weightFormatInfo(WeightFormat format);
 
-/// The format with this GGUF type id or name, if this build knows it.
+/// The format with this GGUF type id or name, if this build knows it; of an id
+/// with several readings the one that files have unless told otherwise.
 std::optional<WeightFormat> weightFormatFromId(uint32_t id);
 std::optional<WeightFormat> weightFormatFromName(std::string_view name);
+
+/// What type 107 means; no file says it (docs/formats.md).
+enum class Fp2Reading { dual, affine, fp2s, s40 };
+std::optional<Fp2Reading> fp2ReadingFromName(std::string_view name);
+WeightFormat fp2Format(Fp2Reading reading);
+
+/// Whether tensors of type `typeId` may be read as `format`.
+bool weightFormatMayBe(WeightFormat format, uint32_t typeId);
 
 /// Bytes of a row of `elements` elements; `elements` must be a multiple of
 /// the format's block.

@@ -177,7 +177,7 @@ Status matchWeights(const Gguf &file, std::span<const WeightDesc> weights) {
     if (!tensor)
       return invalidInput(fmt::format("{} has no tensor `{}`; {}", file.path(),
                                       desc.name, kOther));
-    if (tensor->format() != desc.format)
+    if (!weightFormatMayBe(desc.format, tensor->typeId))
       return invalidInput(fmt::format(
           "{}: tensor `{}` is {}, the bundle wants {}; {}", file.path(),
           desc.name, weightFormatInfo(tensor->format()).name,

@@ -1,7 +1,7 @@
 // The oracle's sums, norms and linears against double formulas, and the two
 // declared orders against inputs on which any other order gives another value.
 #include "ops/Reference.h"
-#include "ops/test/RandomFloats.h"
+#include "ops/test/RandomWeights.h"
 
 #include <gtest/gtest.h>
 
@@ -122,30 +122,7 @@ TEST(QuantizeRef, CodesScalesAndLayout) {
 struct TestWeight {
   TestWeight(WeightFormat format, uint64_t rows, uint64_t columns,
              test::Random &random) {
-    const WeightFormatInfo &info = weightFormatInfo(format);
-    if (format == f32) {
-      bytes = bytesOf(random.floats(rows * columns));
-    } else {
-      bytes = random.bytes(rows * weightRowBytes(format, columns));
-      for (uint64_t b = 0; b < bytes.size(); b += info.blockBytes) {
-        uint8_t *block = bytes.data() + b;
-        if (format == f16)
-          block[1] = (block[1] & 0x83) | 0x38; // 0.5 to 2
-        else if (format == bf16)
-          block[1] = (block[1] & 0x80) | 0x3f;
-        else if (format == q8_0)
-          block[1] = 0x2c;
-        else if (format == q6_K)
-          block[209] = 0x2c;
-        else if (info.bookLevels)
-          for (uint32_t i = 1; i <= 2; ++i)
-            block[info.blockBytes - i] =
-                (block[info.blockBytes - i] & 0x80) | (60 + i);
-        else
-          for (uint32_t i = 1; i <= 2; ++i)
-            block[info.blockBytes - i] %= 0x7f;
-      }
-    }
+    bytes = test::randomWeights(random, format, rows, columns);
     view = {format, bytes, columns, {}, rows};
   }
   TestWeight(const TestWeight &) = delete;
@@ -171,15 +148,17 @@ std::pair<double, double> doubleDot(const Act &x, uint64_t vector,
 
 TEST(LinearRef, MatchesDoubleInEveryFormat) {
   test::Random random(4);
-  for (WeightFormat format : {f32, f16, bf16, q8_0, q6_K, q4_0_rocmfp4_fast,
-                              q3_0_rocmfpx, q2_0_rocmfp2}) {
-    SCOPED_TRACE(weightFormatInfo(format).name);
+  for (const WeightFormatInfo &info : weightFormats()) {
+    if (info.format == i32 || info.bookLevels)
+      continue;
+    const WeightFormat format = info.format;
+    SCOPED_TRACE(info.name);
     for (uint64_t columns : {256, 1280}) {
       const TestWeight weight(format, 5, columns, random);
       const std::vector<float> x = random.floats(3 * columns);
       const Q8 q8 = quantize(columns, x);
       for (const Act &act : {Act(x, columns), Act(q8)}) {
-        if (act.q8 && !weightFormatInfo(format).quantised)
+        if (act.q8 && !info.quantised)
           continue;
         std::vector<float> y(3 * 5);
         linear(act, weight.view, y);

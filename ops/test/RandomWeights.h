@@ -24,39 +24,25 @@ inline std::vector<uint8_t> randomWeights(Random &random, WeightFormat format,
     const auto exponent = [&](uint32_t byte, uint8_t value) {
       block[byte] = (block[byte] & 0x81) | value;
     };
-    switch (format) {
-    case WeightFormat::f32:
-      exponent(3, 0x3e);
-      break;
-    case WeightFormat::bf16:
-      exponent(1, 0x3e);
-      break;
-    case WeightFormat::f16:
-      exponent(1, 0x30);
-      break;
-    case WeightFormat::q8_0:
-      exponent(1, 0x20);
-      break;
-    case WeightFormat::q6_K:
-      exponent(209, 0x14);
-      break;
-    case WeightFormat::i32:
-      break;
-    case WeightFormat::q3_1_rocmfp3_mix:
-    case WeightFormat::q2_1_rocmfp2_mix:
-      for (uint32_t i = 1; i <= 2; ++i) // bit 7 is the book
-        if ((block[info.blockBytes - i] & 0x7f) == 0x7f)
-          block[info.blockBytes - i] ^= 1;
-      break;
-    case WeightFormat::q4_0_rocmfp4_fast:
-      block[16] %= 0x7f;
-      break;
-    case WeightFormat::q3_0_rocmfpx:
-    case WeightFormat::q2_0_rocmfp2:
-      block[info.blockBytes - 1] %= 0x7f;
-      block[info.blockBytes - 2] %= 0x7f;
-      break;
+    // Scales of super-blocks are multiplied by others.
+    const uint8_t f16Exponent = info.blockElements > 32 ? 0x14 : 0x20;
+    for (uint32_t i = 0; i < info.scaleCount; ++i) {
+      uint8_t &byte = block[info.scaleOffset + i];
+      if (info.scaleKind == ScaleKind::f16)
+        exponent(info.scaleOffset + 2 * i + 1, f16Exponent);
+      else if (info.scaleKind == ScaleKind::ue4m3)
+        byte %= 0x7f;
+      else if (info.scaleKind == ScaleKind::e8m0)
+        byte = 0x78 + byte % 8;       // 2^-7 to 1
+      else if ((byte & 0x7f) == 0x7f) // bit 7 is a book or a sign
+        byte ^= 1;
     }
+    if (format == WeightFormat::f32)
+      exponent(3, 0x3e);
+    else if (format == WeightFormat::bf16)
+      exponent(1, 0x3e);
+    else if (format == WeightFormat::f16)
+      exponent(1, 0x30);
   }
   return bytes;
 }

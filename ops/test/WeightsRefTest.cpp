@@ -1,72 +1,29 @@
 // The oracle's weight decoders against the published decoders' vectors, bit
 // for bit, and its block dot products against sums in double.
 #include "ops/Reference.h"
-#include "ops/test/RandomFloats.h"
+#include "ops/prelude.h"
+#include "ops/test/RandomWeights.h"
+#include "ops/test/WeightVectors.h"
+#include "ops/weights/grids.h"
 
-#include <gtest/gtest.h>
-
-#include <bit>
+#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <string>
 
-using namespace ds4;
-using namespace ds4::ref;
+namespace ds4::ref {
+
+using namespace test;
 using enum WeightFormat;
 
 namespace {
 
-std::vector<uint8_t> readData(const std::string &name) {
-  std::ifstream file(DS4_SOURCE_DIR "/ops/test/data/" + name, std::ios::binary);
-  EXPECT_TRUE(file) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<float> readFloats(const std::string &name) {
-  const std::vector<uint8_t> bytes = readData(name);
-  std::vector<float> values(bytes.size() / 4);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-/// bfloat16 bits widened by hand.
-std::vector<float> readBooks(const std::string &name) {
-  const std::vector<uint8_t> bytes = readData(name);
-  std::vector<float> values;
-  for (size_t i = 0; i < bytes.size(); i += 2)
-    values.push_back(std::bit_cast<float>(
-        static_cast<uint32_t>(bytes[i] << 16 | bytes[i + 1] << 24)));
-  return values;
-}
-
-struct Vectors {
-  WeightFormat format;
-  const char *blocks, *values, *books;
-  uint64_t rows;
-};
-
 TEST(WeightsRef, DecodesTheVectors) {
-  for (const Vectors &v : {
-           Vectors{q8_0, "q8_0.blocks.bin", "q8_0.values.bin", "", 1},
-           Vectors{q6_K, "q6_K.blocks.bin", "q6_K.values.bin", "", 1},
-           Vectors{q4_0_rocmfp4_fast, "fp4_fast.dequant.blocks.bin",
-                   "fp4_fast.dequant.values.bin", "", 1},
-           Vectors{q3_0_rocmfpx, "fp3.dequant.blocks.bin",
-                   "fp3.dequant.values.bin", "", 1},
-           Vectors{q2_0_rocmfp2, "fp2.dequant.blocks.bin",
-                   "fp2.dequant.values.bin", "", 1},
-           Vectors{q3_1_rocmfp3_mix, "mix105.dequant.blocks.bin",
-                   "mix105.dequant.values.bin", "mix105.codebooks.bin", 4},
-           Vectors{q2_1_rocmfp2_mix, "mix106.dequant.blocks.bin",
-                   "mix106.dequant.values.bin", "mix106.codebooks.bin", 4},
-       }) {
-    SCOPED_TRACE(v.blocks);
-    const std::vector<uint8_t> blocks = readData(v.blocks);
-    const std::vector<float> want = readFloats(v.values);
-    const std::vector<float> books =
-        *v.books ? readBooks(v.books) : std::vector<float>();
+  for (const WeightVectors &v : kWeightVectors) {
+    SCOPED_TRACE(v.prefix);
+    const std::vector<uint8_t> blocks =
+        readData(std::string(v.prefix) + "blocks.bin");
+    const std::vector<float> want =
+        readFloats(std::string(v.prefix) + "values.bin");
+    const std::vector<float> books = readBooks(v.books);
     const uint64_t columns = want.size() / v.rows;
     const Weight weight{v.format, blocks, columns, books, 1};
     ASSERT_EQ(weight.rows(), v.rows);
@@ -86,6 +43,116 @@ TEST(WeightsRef, DecodesTheVectors) {
   }
 }
 
+TEST(WeightsRef, EveryFormatHasVectors) {
+  for (const WeightFormatInfo &info : weightFormats()) {
+    // Readings that no published decoder was found for are below.
+    if (!info.quantised || info.format == q2_0_rocmfp2_fp2s ||
+        info.format == q2_0_rocmfp2_s40)
+      continue;
+    EXPECT_NE(
+        std::ranges::find(kWeightVectors, info.format, &WeightVectors::format),
+        std::end(kWeightVectors))
+        << info.name;
+  }
+}
+
+TEST(WeightsRef, GridsAreThePublishedOnes) {
+  const auto same = [](const char *name, const auto &grid) {
+    const std::vector<uint8_t> want = readData(name);
+    ASSERT_EQ(want.size(), sizeof grid) << name;
+    EXPECT_EQ(std::memcmp(want.data(), grid, sizeof grid), 0) << name;
+  };
+  same("iq2xxs_grid.bin", iq2xxs_grid);
+  same("iq3xxs_grid.bin", iq3xxs_grid);
+  same("iq3s_grid.bin", iq3s_grid);
+  const std::vector<uint8_t> signs = readData("ksigns.bin");
+  for (uint32_t seven = 0; seven < 128; ++seven)
+    EXPECT_EQ(signs[seven], seven | (std::popcount(seven) & 1u) << 7);
+}
+
+TEST(WeightsRef, OtherReadingsOfType107) {
+  std::vector<uint8_t> block(10, 0xe4); // codes 0, 1, 2, 3
+  block[8] = 0x38, block[9] = 0xb8;     // 0.5; with the sign bit
+  const float levels[4] = {-1, 0, 1, 2}, s40[4] = {-4, -1, 1, 4};
+  for (uint64_t i = 0; i < 32; ++i) {
+    const float sign = i < 16 ? 1 : -1;
+    const float value = weightAt(q2_0_rocmfp2_fp2s, block.data(), i);
+    EXPECT_EQ(value, sign * levels[i % 4] * 0.5f);
+    EXPECT_FALSE(value == 0.0f && std::signbit(value));
+    // There the sign bit makes the scale invalid.
+    EXPECT_EQ(weightAt(q2_0_rocmfp2_s40, block.data(), i),
+              i < 16 ? s40[i % 4] * 0.5f : 0.0f);
+  }
+}
+
+/// The published int8 dot product of a format: a block's elements are shared
+/// by `lanes` lanes in runs of four ("quads").
+struct Dot {
+  WeightFormat format;
+  const char *name;
+  unsigned lanes;
+  std::vector<std::vector<unsigned>> quads; ///< of each lane
+};
+
+TEST(WeightsRef, DotPartialsAreThePublishedOnes) {
+  const std::vector<unsigned> all = {0, 1, 2, 3, 4, 5, 6, 7};
+  const std::vector<std::vector<unsigned>> halves = {{0, 1, 2, 3},
+                                                     {4, 5, 6, 7}};
+  const std::vector<std::vector<unsigned>> pairs = {
+      {0, 1}, {2, 3}, {4, 5}, {6, 7}};
+  const Dot dots[] = {
+      {q4_0_rocmfp4, "fp4", 1, {all}},
+      {q4_0_rocmfp4_fast, "fp4_fast", 2, {{0, 1, 4, 5}, {2, 3, 6, 7}}},
+      {q6_0_rocmfpx, "fp6", 2, halves},
+      {q8_0_rocmfpx, "fp8", 4, pairs},
+      {q3_0_rocmfpx, "fp3", 4, pairs},
+      {q2_0_rocmfp2, "fp2", 2, halves},
+      {q2_0_rocmfp2_affine, "fp2_affine", 2, halves}};
+  const std::vector<uint8_t> act = readData("dot.act.q8_1.bin");
+  for (const Dot &dot : dots) {
+    SCOPED_TRACE(dot.name);
+    const std::vector<uint8_t> weights =
+        readData(std::string(dot.name) + ".dot.weights.bin");
+    const std::vector<float> want =
+        readFloats(std::string(dot.name) + ".dot.partials.bin");
+    ASSERT_EQ(want.size(), 256 * dot.lanes);
+    for (uint64_t block = 0; block < 256; ++block) {
+      // q8_1: f16 scale, f16 sum, 32 codes.
+      const uint8_t *x = act.data() + 36 * block;
+      const float d = f32_from_f16(x[0] | x[1] << 8);
+      const auto *codes = reinterpret_cast<const int8_t *>(x + 4);
+      const WeightBlock w = weightBlock(dot.format, weights.data(), block);
+      for (unsigned lane = 0; lane < dot.lanes; ++lane) {
+        int products[2] = {0, 0}, sum = 0;
+        for (unsigned quad : dot.quads[lane])
+          for (unsigned i = 4 * quad; i < 4 * quad + 4; ++i) {
+            products[i / 16] += w.level[i] * codes[i];
+            sum += codes[i];
+          }
+        const float p0 = static_cast<float>(products[0]);
+        const float p1 = static_cast<float>(products[1]);
+        float got;
+        if (dot.format == q2_0_rocmfp2_affine) { // levels there are code - 1
+          const float s = w.scale[0], o = -w.minimum[0];
+          const int j = products[0] + products[1] - sum;
+          got = d *
+                (s * static_cast<float>(j) + (s - o) * static_cast<float>(sum));
+        } else if (w.scales == 1) {
+          got = d * w.scale[0] * (p0 + p1);
+        } else {
+          got = d * (w.scale[0] * p0 + w.scale[1] * p1);
+        }
+        EXPECT_EQ(std::bit_cast<uint32_t>(got),
+                  std::bit_cast<uint32_t>(want[dot.lanes * block + lane]))
+            << block << " " << lane << ": " << got << " "
+            << want[dot.lanes * block + lane];
+        if (HasFailure())
+          return;
+      }
+    }
+  }
+}
+
 TEST(WeightsRef, FloatFormats) {
   const uint8_t half[] = {0x00, 0x3e, 0x01, 0x80}; // 1.5, -2^-24
   EXPECT_EQ(weightAt(f16, half, 0), 1.5f);
@@ -96,46 +163,33 @@ TEST(WeightsRef, FloatFormats) {
   EXPECT_EQ(weightAt(f32, reinterpret_cast<const uint8_t *>(single), 1), -0.1f);
 }
 
-/// Bytes of a row whose scales are valid and moderate.
-std::vector<uint8_t> randomRow(WeightFormat format, uint64_t columns,
-                               test::Random &random) {
-  std::vector<uint8_t> row = random.bytes(weightRowBytes(format, columns));
-  const WeightFormatInfo &info = weightFormatInfo(format);
-  for (uint64_t b = 0; b < row.size(); b += info.blockBytes) {
-    uint8_t *block = row.data() + b;
-    if (format == q8_0) {
-      block[1] = 0x2c; // f16 about 0.06
-    } else if (format == q6_K) {
-      block[209] = 0x2c;
-    } else {
-      for (uint32_t i = format == q4_0_rocmfp4_fast ? 1 : 2; i > 0; --i)
-        block[info.blockBytes - i] %= 0x7f;
-    }
-  }
-  return row;
-}
-
 TEST(WeightsRef, BlockDotMatchesDoubleSums) {
   test::Random random(7);
-  for (WeightFormat format :
-       {q8_0, q6_K, q4_0_rocmfp4_fast, q3_0_rocmfpx, q2_0_rocmfp2}) {
-    SCOPED_TRACE(weightFormatInfo(format).name);
+  for (const WeightFormatInfo &info : weightFormats()) {
+    if (!info.quantised || info.bookLevels)
+      continue;
+    SCOPED_TRACE(info.name);
     const uint64_t columns = 512;
-    const std::vector<uint8_t> row = randomRow(format, columns, random);
+    const std::vector<uint8_t> row =
+        randomWeights(random, info.format, 1, columns);
     const std::vector<uint8_t> bytes = random.bytes(columns);
     const int8_t *codes = reinterpret_cast<const int8_t *>(bytes.data());
     for (uint64_t block = 0; block < columns / 32; ++block) {
+      const WeightBlock w = weightBlock(info.format, row.data(), block);
       const float d = 0.037f, acc = random.uniform();
       double want = acc, magnitude = std::fabs(acc);
-      for (uint64_t i = 32 * block; i < 32 * block + 32; ++i) {
-        const double term = double(weightAt(format, row.data(), i)) * codes[i];
-        want += term * d;
-        magnitude += std::fabs(term * d);
+      for (unsigned i = 0; i < 32; ++i) {
+        const unsigned part = w.scales == 2 ? i / 16 : 0;
+        const double code = codes[32 * block + i] * double(d);
+        const double product = double(w.level[i]) * w.scale[part];
+        want += (product + w.minimum[part]) * code;
+        magnitude +=
+            (std::fabs(product) + std::fabs(w.minimum[part])) * std::fabs(code);
       }
-      // Three roundings at most, of terms below the sum of magnitudes.
+      // Two roundings a term, of terms below the sum of magnitudes.
       EXPECT_NEAR(
-          blockDot(format, row.data(), block, codes + 32 * block, d, acc), want,
-          magnitude * 0x1p-22);
+          blockDot(info.format, row.data(), block, codes + 32 * block, d, acc),
+          want, magnitude * 0x1p-21);
     }
   }
 }
@@ -157,3 +211,4 @@ TEST(WeightsRef, BlockDotAddsHalvesInTurn) {
 }
 
 } // namespace
+} // namespace ds4::ref

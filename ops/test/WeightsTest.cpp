@@ -5,14 +5,12 @@
 #include "ops/Reference.h"
 #include "ops/prelude.h"
 #include "ops/test/RandomFloats.h"
+#include "ops/test/WeightVectors.h"
 #include "ops/weights/codes.h"
+#include "ops/weights/even_signs.h"
 #include "ops/weights/formats.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include "ops/weights/grids.h"
+#include "ops/weights/k_pairs.h"
 
 namespace device_f32 {
 #include "ops/weights/f32.h"
@@ -23,25 +21,85 @@ namespace device_f16 {
 namespace device_bf16 {
 #include "ops/weights/bf16.h"
 }
+namespace device_q4_0 {
+#include "ops/weights/q4_0.h"
+}
+namespace device_q4_1 {
+#include "ops/weights/q4_1.h"
+}
+namespace device_q5_0 {
+#include "ops/weights/q5_0.h"
+}
+namespace device_q5_1 {
+#include "ops/weights/q5_1.h"
+}
 namespace device_q8_0 {
 #include "ops/weights/q8_0.h"
+}
+namespace device_q2_K {
+#include "ops/weights/q2_K.h"
+}
+namespace device_q3_K {
+#include "ops/weights/q3_K.h"
+}
+namespace device_q4_K {
+#include "ops/weights/q4_K.h"
+}
+namespace device_q5_K {
+#include "ops/weights/q5_K.h"
 }
 namespace device_q6_K {
 #include "ops/weights/q6_K.h"
 }
-namespace device_fp4 {
+namespace device_iq2_xxs {
+#include "ops/weights/iq2_xxs.h"
+}
+namespace device_iq3_xxs {
+#include "ops/weights/iq3_xxs.h"
+}
+namespace device_iq4_nl {
+#include "ops/weights/iq4_nl.h"
+}
+namespace device_iq3_s {
+#include "ops/weights/iq3_s.h"
+}
+namespace device_iq4_xs {
+#include "ops/weights/iq4_xs.h"
+}
+namespace device_mxfp4 {
+#include "ops/weights/mxfp4.h"
+}
+namespace device_q4_0_rocmfp4 {
+#include "ops/weights/q4_0_rocmfp4.h"
+}
+namespace device_q4_0_rocmfp4_fast {
 #include "ops/weights/q4_0_rocmfp4_fast.h"
 }
-namespace device_fp3 {
+namespace device_q6_0_rocmfpx {
+#include "ops/weights/q6_0_rocmfpx.h"
+}
+namespace device_q8_0_rocmfpx {
+#include "ops/weights/q8_0_rocmfpx.h"
+}
+namespace device_q3_0_rocmfpx {
 #include "ops/weights/q3_0_rocmfpx.h"
 }
-namespace device_fp2 {
+namespace device_q2_0_rocmfp2 {
 #include "ops/weights/q2_0_rocmfp2.h"
 }
-namespace device_mix3 {
+namespace device_q2_0_rocmfp2_affine {
+#include "ops/weights/q2_0_rocmfp2_affine.h"
+}
+namespace device_q2_0_rocmfp2_fp2s {
+#include "ops/weights/q2_0_rocmfp2_fp2s.h"
+}
+namespace device_q2_0_rocmfp2_s40 {
+#include "ops/weights/q2_0_rocmfp2_s40.h"
+}
+namespace device_q3_1_rocmfp3_mix {
 #include "ops/weights/q3_1_rocmfp3_mix.h"
 }
-namespace device_mix2 {
+namespace device_q2_1_rocmfp2_mix {
 #include "ops/weights/q2_1_rocmfp2_mix.h"
 }
 
@@ -57,23 +115,44 @@ struct Decoder {
   float (*blockDot)(const u8 *row, u32 b, const i8 *codes, float d, float acc);
 };
 
-#define DECODER(space, format, dot)                                            \
+#define DECODER(format, dot)                                                   \
   Decoder {                                                                    \
-    WeightFormat::format, space::kBlockElements, space::kBlockBytes,           \
-        space::weight_at, dot                                                  \
+    WeightFormat::format, device_##format::kBlockElements,                     \
+        device_##format::kBlockBytes, device_##format::weight_at, dot          \
   }
+#define INT8_DECODER(format) DECODER(format, device_##format::block_dot)
 
 const Decoder kDecoders[] = {
-    DECODER(device_f32, f32, nullptr),
-    DECODER(device_f16, f16, nullptr),
-    DECODER(device_bf16, bf16, nullptr),
-    DECODER(device_q8_0, q8_0, device_q8_0::block_dot),
-    DECODER(device_q6_K, q6_K, device_q6_K::block_dot),
-    DECODER(device_fp4, q4_0_rocmfp4_fast, device_fp4::block_dot),
-    DECODER(device_fp3, q3_0_rocmfpx, device_fp3::block_dot),
-    DECODER(device_fp2, q2_0_rocmfp2, device_fp2::block_dot),
-    DECODER(device_mix3, q3_1_rocmfp3_mix, nullptr),
-    DECODER(device_mix2, q2_1_rocmfp2_mix, nullptr),
+    DECODER(f32, nullptr),
+    DECODER(f16, nullptr),
+    DECODER(bf16, nullptr),
+    INT8_DECODER(q4_0),
+    INT8_DECODER(q4_1),
+    INT8_DECODER(q5_0),
+    INT8_DECODER(q5_1),
+    INT8_DECODER(q8_0),
+    INT8_DECODER(q2_K),
+    INT8_DECODER(q3_K),
+    INT8_DECODER(q4_K),
+    INT8_DECODER(q5_K),
+    INT8_DECODER(q6_K),
+    INT8_DECODER(iq2_xxs),
+    INT8_DECODER(iq3_xxs),
+    INT8_DECODER(iq4_nl),
+    INT8_DECODER(iq3_s),
+    INT8_DECODER(iq4_xs),
+    INT8_DECODER(mxfp4),
+    INT8_DECODER(q4_0_rocmfp4),
+    INT8_DECODER(q4_0_rocmfp4_fast),
+    INT8_DECODER(q6_0_rocmfpx),
+    INT8_DECODER(q8_0_rocmfpx),
+    INT8_DECODER(q3_0_rocmfpx),
+    INT8_DECODER(q2_0_rocmfp2),
+    INT8_DECODER(q2_0_rocmfp2_affine),
+    INT8_DECODER(q2_0_rocmfp2_fp2s),
+    INT8_DECODER(q2_0_rocmfp2_s40),
+    DECODER(q3_1_rocmfp3_mix, nullptr),
+    DECODER(q2_1_rocmfp2_mix, nullptr),
 };
 
 const Decoder &decoder(WeightFormat format) {
@@ -84,47 +163,26 @@ const Decoder &decoder(WeightFormat format) {
   return kDecoders[0];
 }
 
-std::vector<u8> readData(const std::string &name) {
-  std::ifstream file(DS4_SOURCE_DIR "/ops/test/data/" + name, std::ios::binary);
-  EXPECT_TRUE(file) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-/// Compares every element of `experts` rows with the published values.
-void checkVectors(WeightFormat format, const std::string &name,
-                  u32 experts = 1) {
-  SCOPED_TRACE(name);
-  const Decoder &device = decoder(format);
-  const std::vector<u8> blocks = readData(name + "blocks.bin");
-  const std::vector<u8> values = readData(name + "values.bin");
-  std::vector<float> books;
-  if (experts > 1) {
-    const std::string books_name = name.substr(0, 7) + "codebooks.bin";
-    const std::vector<u8> halves = readData(books_name);
-    for (size_t i = 0; i < halves.size(); i += 2)
-      books.push_back(f32_from_bf16(load_u16(&halves[i])));
-  }
-  const size_t rowBytes = blocks.size() / experts;
-  const u32 columns = static_cast<u32>(values.size() / 4 / experts);
-  ASSERT_EQ(rowBytes, ds4::weightRowBytes(format, columns));
-  for (u32 expert = 0; expert < experts; ++expert)
-    for (u32 i = 0; i < columns; ++i) {
-      const float got =
-          device.weightAt(blocks.data() + expert * rowBytes, i,
-                          books.data() + books.size() / experts * expert);
-      ASSERT_EQ(bits_of(got), load_u32(&values[4 * (expert * columns + i)]))
-          << "expert " << expert << ", element " << i;
-    }
-}
-
 TEST(Weights, ElementsEqualThePublishedValues) {
-  checkVectors(WeightFormat::q8_0, "q8_0.");
-  checkVectors(WeightFormat::q6_K, "q6_K.");
-  checkVectors(WeightFormat::q4_0_rocmfp4_fast, "fp4_fast.dequant.");
-  checkVectors(WeightFormat::q3_0_rocmfpx, "fp3.dequant.");
-  checkVectors(WeightFormat::q2_0_rocmfp2, "fp2.dequant.");
-  checkVectors(WeightFormat::q3_1_rocmfp3_mix, "mix105.dequant.", 4);
-  checkVectors(WeightFormat::q2_1_rocmfp2_mix, "mix106.dequant.", 4);
+  for (const ds4::test::WeightVectors &v : ds4::test::kWeightVectors) {
+    SCOPED_TRACE(v.prefix);
+    const Decoder &device = decoder(v.format);
+    const std::string prefix = v.prefix;
+    const std::vector<u8> blocks = ds4::test::readData(prefix + "blocks.bin");
+    const std::vector<u8> values = ds4::test::readData(prefix + "values.bin");
+    const std::vector<float> books = ds4::test::readBooks(v.books);
+    const size_t rowBytes = blocks.size() / v.rows;
+    const u32 columns = static_cast<u32>(values.size() / 4 / v.rows);
+    ASSERT_EQ(rowBytes, ds4::weightRowBytes(v.format, columns));
+    for (u32 row = 0; row < v.rows; ++row)
+      for (u32 i = 0; i < columns; ++i) {
+        const float got =
+            device.weightAt(blocks.data() + row * rowBytes, i,
+                            books.data() + books.size() / v.rows * row);
+        ASSERT_EQ(bits_of(got), load_u32(&values[4 * (row * columns + i)]))
+            << "row " << row << ", element " << i;
+      }
+  }
 }
 
 TEST(Weights, ElementsAndProductsEqualTheOracles) {

@@ -38,6 +38,18 @@ TEST(Gguf, ReadsTensorsAndTheirPlaces) {
   EXPECT_EQ(file->findTensor("x"), nullptr);
 }
 
+TEST(Gguf, ReadsType107AsTold) {
+  GgufBytes bytes;
+  bytes.tensor("a", {32}, WeightFormat::q2_0_rocmfp2, 0);
+  bytes.tensor("b", {32}, WeightFormat::q8_0, 32);
+  Result<Gguf> file = bytes.parse();
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->findTensor("a")->format(), WeightFormat::q2_0_rocmfp2);
+  file->readFp2As(Fp2Reading::fp2s);
+  EXPECT_EQ(file->findTensor("a")->format(), WeightFormat::q2_0_rocmfp2_fp2s);
+  EXPECT_EQ(file->findTensor("b")->format(), WeightFormat::q8_0);
+}
+
 TEST(Gguf, IntegersOfAnyWidth) {
   GgufBytes bytes = ggufOfEveryType();
   Result<Gguf> file = bytes.parse();

@@ -31,39 +31,23 @@ std::vector<std::byte> goodBytes(WeightFormat format, uint64_t elements,
     auto set = [&](uint64_t i, uint32_t value) {
       data[at + i] = static_cast<std::byte>(value & 0xff);
     };
-    switch (format) {
-    case f32:
-      set(3, 0x3f), set(2, random() | 0x80);
-      break;
-    case f16:
-    case bf16:
-      set(1, 0x3c);
-      break;
-    case i32:
-      set(0, random() % 8), set(1, 0), set(2, 0), set(3, 0);
-      break;
-    case q8_0:
-      set(1, 0x2c);
-      break;
-    case q6_K:
-      set(209, 0x2c);
-      break;
-    case q4_0_rocmfp4_fast:
-      set(16, random() % 0x7f);
-      break;
-    case q3_0_rocmfpx:
-      set(12, random() % 0x7f), set(13, random() % 0x7f);
-      break;
-    case q3_1_rocmfp3_mix:
-      set(12, random() % 0x7f + 0x80 * (random() & 1)), set(13, 0xfe);
-      break;
-    case q2_1_rocmfp2_mix:
-      set(8, random() % 0x7f + 0x80 * (random() & 1)), set(9, 0xfe);
-      break;
-    case q2_0_rocmfp2:
-      set(8, random() % 0x7f), set(9, random() % 0x7f);
-      break;
+    for (uint32_t i = 0; i < info.scaleCount; ++i) {
+      const uint64_t scale = info.scaleOffset + i;
+      if (info.scaleKind == ScaleKind::f16)
+        set(info.scaleOffset + 2 * i + 1, 0x2c);
+      else if (info.scaleKind == ScaleKind::ue4m3)
+        set(scale, random() % 0x7f);
+      else if (info.scaleKind == ScaleKind::e8m0)
+        set(scale, random() % 253);
+      else // bit 7 is a book or a sign
+        set(scale, random() % 0x7f + 0x80 * (random() & 1));
     }
+    if (format == f32)
+      set(3, 0x3f), set(2, random() | 0x80);
+    else if (format == f16 || format == bf16)
+      set(0, random() | 0x80), set(1, 0x3c);
+    else if (format == i32)
+      set(0, random() % 8), set(1, 0), set(2, 0), set(3, 0);
   }
   return data;
 }
@@ -215,6 +199,8 @@ TEST_F(WeightLoaderTest, RefusesValuesThatAreNotFinite) {
   expectRefused(bf16, 2 * 9 + 1, 0xff, "is not finite");
   expectRefused(q8_0, 34 * 127 + 1, 0xfc, "block 127 has the scale");
   expectRefused(q6_K, 210 * 15 + 209, 0x7c, "block 15 has the scale");
+  expectRefused(q2_K, 84 * 3 + 83, 0x7c, "block 3 has the scale"); // dmin
+  expectRefused(iq2_xxs, 66 * 15 + 1, 0x7e, "block 15 has the scale");
 }
 
 TEST_F(WeightLoaderTest, RefusesScaleBytes) {
@@ -222,6 +208,9 @@ TEST_F(WeightLoaderTest, RefusesScaleBytes) {
                 "block 60 has scale byte 0x7f");
   expectRefused(q3_0_rocmfpx, 14 * 3 + 13, 0x80, "valid bytes are 0x00..0x7e");
   expectRefused(q2_0_rocmfp2, 10 * 127 + 8, 0xff, "another variant");
+  expectRefused(q6_0_rocmfpx, 26 * 5 + 24, 0x7f, "valid bytes are 0x00..0x7e");
+  expectRefused(q2_0_rocmfp2_fp2s, 10 * 9 + 8, 0xff, "low 7 bits");
+  expectRefused(mxfp4, 17 * 8, 253, "exponent byte 253");
   // Adaptive: bit 7 selects a book; 0x7f and 0xff are wrong.
   expectRefused(q3_1_rocmfp3_mix, 14 * 2 + 12, 0xff, "low 7 bits");
   expectRefused(q2_1_rocmfp2_mix, 10 * 127 + 9, 0x7f, "low 7 bits");
@@ -275,6 +264,27 @@ TEST_F(WeightLoaderTest, RefusesAffineScales) {
                                      "layout was selected"),
             std::string::npos)
       << affine.error().text;
+  // The other way round.
+  desc.format = q2_0_rocmfp2_affine;
+  EXPECT_TRUE(verdict(0.86));
+  Status dual = verdict(0.55);
+  ASSERT_FALSE(dual);
+  EXPECT_NE(dual.error().text.find("look like a dual layout but the affine "
+                                   "layout was selected"),
+            std::string::npos)
+      << dual.error().text;
+}
+
+TEST_F(WeightLoaderTest, FollowsTheBundlesReadingOfType107) {
+  Gguf file = writeFile();
+  std::vector<WeightDesc> some = {descs[indexOf(q2_0_rocmfp2)]};
+  for (WeightFormat reading :
+       {q2_0_rocmfp2_affine, q2_0_rocmfp2_fp2s, q2_0_rocmfp2_s40}) {
+    some[0].format = reading;
+    EXPECT_TRUE(matchWeights(file, some));
+  }
+  some[0].format = q2_1_rocmfp2_mix;
+  EXPECT_FALSE(matchWeights(file, some));
 }
 
 TEST_F(WeightLoaderTest, RefusesOtherFiles) {

@@ -1,0 +1,111 @@
+// FormatKernelsTest.cpp - a linear in every block-quantised format against the
+// oracle, bit for bit: the smallest legal row, 128, 2048 and 8192 columns; 1 to
+// 8 vectors at a time give what each gives alone. Formats with learned levels
+// are in LinearKernelsTest.
+#include "ops/Reference.h"
+#include "ops/test/KernelHarness.h"
+#include "ops/test/RandomWeights.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+
+namespace ds4::test {
+namespace {
+
+constexpr int64_t kVectors = 8, kRows = 20;
+
+struct FormatCase {
+  WeightFormat format;
+  int64_t columns;
+  bool int8;
+  Kernel kernel;
+
+  FormatCase(const WeightFormatInfo &info, int64_t columns, bool int8)
+      : format(info.format), columns(columns), int8(int8),
+        kernel("ds4.linear %0, %1",
+               {int8 ? fmt::format("!ds4.q8<{}x{}>", kVectors, columns)
+                     : tensor({kVectors, columns}),
+                weight({kRows, columns}, info.name)},
+               {tensor({kVectors, kRows})}) {}
+
+  void run() const;
+};
+
+const std::deque<FormatCase> &formatCases() {
+  static const std::deque<FormatCase> cases = [] {
+    std::deque<FormatCase> all;
+    for (const WeightFormatInfo &info : weightFormats()) {
+      if (!info.quantised || info.bookLevels)
+        continue;
+      const int64_t smallest = info.rowMultiple;
+      all.emplace_back(info, smallest, true);
+      if (smallest < 128)
+        all.emplace_back(info, 128, true);
+      all.emplace_back(info, 2048, true);
+      all.emplace_back(info, 8192, true);
+      all.emplace_back(info, smallest, false);
+      all.emplace_back(info, 2048, false);
+    }
+    return all;
+  }();
+  return cases;
+}
+// Declares the kernels before the first test runs.
+const std::deque<FormatCase> &allFormatCases = formatCases();
+
+/// The first `count` vectors of x, as an argument and for the oracle.
+struct Activations {
+  Activations(std::span<const float> x, int64_t columns, bool int8)
+      : values(x.begin(), x.end()), columns(columns) {
+    if (int8)
+      codes = ref::quantize(columns, values);
+  }
+  ref::Act act() const {
+    return codes ? ref::Act(*codes) : ref::Act(values, columns);
+  }
+  Memory memory() const { return codes ? in(codes->bytes) : in(values); }
+
+  std::vector<float> values;
+  uint64_t columns;
+  std::optional<ref::Q8> codes;
+};
+
+void FormatCase::run() const {
+  SCOPED_TRACE(fmt::format("{} {} {}", weightFormatInfo(format).name, columns,
+                           int8 ? "int8" : "f32"));
+  Random random(columns);
+  const std::vector<uint8_t> weights =
+      randomWeights(random, format, kRows, columns);
+  const std::vector<float> x = random.floats(kVectors * columns);
+  const Activations all(x, columns, int8);
+  std::vector<float> want(kVectors * kRows);
+  ref::linear(all.act(), {format, weights, all.columns}, want);
+
+  const auto compare = [&](uint64_t first, uint64_t count) {
+    const Activations some(
+        std::span<const float>(x).subspan(first * columns, count * columns),
+        columns, int8);
+    std::vector<float> got(count * kRows);
+    const Step step{0, static_cast<int32_t>(count), 1, 0};
+    kernel.run(step, {some.memory(), in(weights), out(got)});
+    const auto begin = want.begin() + first * kRows;
+    expectSameBits(std::vector<float>(begin, begin + count * kRows), got,
+                   fmt::format("{} vectors from {}", count, first));
+  };
+  for (uint64_t count = 1; count <= kVectors; ++count)
+    compare(0, count);
+  for (uint64_t vector = 1; vector < kVectors; ++vector)
+    compare(vector, 1);
+}
+
+TEST(FormatKernels, LinearsEqualTheOracle) {
+  for (const FormatCase &c : allFormatCases) {
+    c.run();
+    if (HasFailure())
+      return;
+  }
+}
+
+} // namespace
+} // namespace ds4::test
