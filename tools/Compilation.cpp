@@ -140,6 +140,7 @@ Status Compilation::readInput() {
         fmt::format("cannot open {}: no such file", request.input.string()));
   if (!request.from) {
     DS4_ASSIGN(gguf, Gguf::open(request.input));
+    gguf->readFp2As(request.fp2);
     return Status::ok();
   }
   DS4_ASSIGN(text, readText(request.input));
@@ -150,7 +151,8 @@ Status Compilation::readInput() {
 std::string Compilation::bundleKey() const {
   std::string all;
   if (gguf)
-    all += "gguf " + gguf->fingerprint();
+    all += fmt::format("gguf {} {}", gguf->fingerprint(),
+                       static_cast<int>(request.fp2));
   else
     all += fmt::format("{} {}", kStageNames[static_cast<int>(*request.from)],
                        contentHash(text));

@@ -5,6 +5,7 @@
 
 #include "models/Profile.h"
 #include "runtime/Result.h"
+#include "runtime/WeightFormats.h"
 
 #include <filesystem>
 #include <optional>
@@ -32,6 +33,8 @@ struct CompileRequest {
   std::optional<std::string> target;
   /// Directory for every stage, numbered; empty: none.
   std::filesystem::path dump;
+  /// For a GGUF file: what its tensors of type 107 mean.
+  Fp2Reading fp2 = Fp2Reading::dual;
   bool useCache = true;
   /// Progress on standard error.
   bool showProgress = false;

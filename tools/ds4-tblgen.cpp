@@ -155,6 +155,8 @@ void genLayouts(ArrayRef<Format> formats, raw_ostream &os) {
       zero = integers->getValueAsInt("zero");
     else if (format.levels("Table"))
       codes = "table";
+    else if (format.levels("SignMagnitude"))
+      codes = "signMagnitude";
     else if (format.levels("Gridded"))
       codes = "grid";
     else
@@ -239,6 +241,8 @@ std::string levelsText(const Format &format) {
       os << " - " << zero;
   } else if (const Record *table = format.levels("Table")) {
     interleave(table->getValueAsListOfInts("values"), os, " ");
+  } else if (format.levels("SignMagnitude")) {
+    os << "sign, magnitude";
   } else if (const Record *grid = format.levels("Gridded")) {
     os << "`" << grid->getValueAsDef("grid")->getName() << "`, signed";
   } else if (format.bookLevels()) {

@@ -54,6 +54,8 @@ public:
         "(default bundle)\n"
         "  --from=STAGE           resume from text of model|fused|planned\n"
         "  --dump=DIR             every stage, numbered; --from reads them\n"
+        "  --fp2=READING          dual|affine|fp2s|s40: type 107 (default "
+        "dual)\n"
         "  --no-cache             compile again what was compiled before\n"
         "  --version              version, then exit\n"
         "settings of the profile, each can be overridden:\n";
@@ -70,7 +72,7 @@ public:
 /// What the command line said, as text.
 struct Arguments {
   std::string input, profile = "strix", output, dump;
-  std::string emit = "bundle", from;
+  std::string emit = "bundle", from, fp2 = "dual";
   bool noCache = false;
   std::vector<std::string> overrides; ///< one a profile key, empty: not given
 };
@@ -106,6 +108,11 @@ static Result<CompileRequest> makeRequest(const Arguments &arguments) {
                                     "planned, hip, plan, bundle",
                                     arguments.emit));
   request.emit = *emit;
+  std::optional<Fp2Reading> fp2 = fp2ReadingFromName(arguments.fp2);
+  if (!fp2)
+    return invalidInput(fmt::format(
+        "--fp2={} is not one of dual, affine, fp2s, s40", arguments.fp2));
+  request.fp2 = *fp2;
   if (!arguments.from.empty()) {
     request.from = stageFromName(arguments.from);
     if (!request.from || *request.from > Stage::planned)
@@ -161,6 +168,7 @@ static int run(int argc, char **argv) {
   app.add_option("--emit", arguments.emit);
   app.add_option("--from", arguments.from);
   app.add_option("--dump", arguments.dump);
+  app.add_option("--fp2", arguments.fp2);
   app.add_flag("--no-cache", arguments.noCache);
   arguments.overrides.resize(profileKeys().size());
   for (size_t i = 0; i < profileKeys().size(); ++i)
