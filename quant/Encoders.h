@@ -44,8 +44,11 @@ void encodeQ8_0Row(Floats row, uint8_t *out);
 /// or has a value a column.
 void encodeQ6KRow(Floats row, Floats importance, uint8_t *out);
 
-/// Encodes a row in any format without books, i32 excepted; f16 and bf16
-/// round to nearest even.
+/// Whether encodeRow writes this format. Many can only be read.
+bool canEncode(WeightFormat format);
+
+/// Encodes a row in a format that canEncode; f16 and bf16 round to nearest
+/// even.
 void encodeRow(WeightFormat format, Floats row, Floats importance,
                uint8_t *out);
 

@@ -114,6 +114,25 @@ void encodeQ6KRow(Floats row, Floats importance, uint8_t *out) {
                    importance.empty() ? nullptr : importance.data() + at, out);
 }
 
+bool canEncode(WeightFormat format) {
+  switch (format) {
+  case WeightFormat::f32:
+  case WeightFormat::f16:
+  case WeightFormat::bf16:
+  case WeightFormat::q8_0:
+  case WeightFormat::q6_K:
+  case WeightFormat::q4_0_rocmfp4:
+  case WeightFormat::q4_0_rocmfp4_fast:
+  case WeightFormat::q6_0_rocmfpx:
+  case WeightFormat::q8_0_rocmfpx:
+  case WeightFormat::q3_0_rocmfpx:
+  case WeightFormat::q2_0_rocmfp2:
+    return true;
+  default:
+    return false;
+  }
+}
+
 void encodeRow(WeightFormat format, Floats row, Floats importance,
                uint8_t *out) {
   switch (format) {

@@ -1,6 +1,8 @@
 // Recipe.cpp - the TOML reader and the matching of names.
 #include "quant/Recipe.h"
 
+#include "quant/Encoders.h"
+
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
@@ -41,7 +43,9 @@ static Result<Recipe::Rule> parseRule(const toml::node &node,
     rule.format = weightFormatFromName(*name);
   else if (const auto id = type.value_exact<int64_t>(); id && *id >= 0)
     rule.format = weightFormatFromId(static_cast<uint32_t>(*id));
-  if (!rule.format || *rule.format == WeightFormat::i32)
+  // Formats with books need more than a row; the quantiser decides on them.
+  if (!rule.format ||
+      (!canEncode(*rule.format) && !weightFormatInfo(*rule.format).bookLevels))
     return at(where, type,
               fmt::format("the type of \"{}\" is none that can be written",
                           *pattern));

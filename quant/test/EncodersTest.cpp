@@ -132,14 +132,22 @@ TEST(GgmlEncoders, Q6KSpendsItsErrorWhereItCounts) {
             0.95 * error / power);
 }
 
-TEST(GgmlEncoders, ZerosStayZero) {
+TEST(Encoders, ZerosStayZeroInWhatCanBeWritten) {
   const std::vector<float> row(256, 0.0f);
-  for (const WeightFormat format : {WeightFormat::q8_0, WeightFormat::q6_K}) {
+  size_t written = 0;
+  for (const WeightFormatInfo &info : weightFormats()) {
+    const WeightFormat format = info.format;
+    if (!canEncode(format))
+      continue;
+    ++written;
+    SCOPED_TRACE(info.name);
     std::vector<uint8_t> bytes(weightRowBytes(format, row.size()));
     encodeRow(format, row, {}, bytes.data());
     for (const float x : ref::weightRow({format, bytes, row.size()}, 0))
       EXPECT_EQ(x, 0);
   }
+  EXPECT_EQ(written, 11u);
+  EXPECT_FALSE(canEncode(WeightFormat::iq2_xxs));
 }
 
 } // namespace

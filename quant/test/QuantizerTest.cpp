@@ -5,6 +5,7 @@
 #include "ops/test/RandomFloats.h"
 #include "runtime/GgufWriter.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,6 +57,14 @@ TEST(Recipe, TheFirstPatternThatMatchesDecides) {
   EXPECT_EQ(r.formatOf(tensor("output.weight", f16)), q4_0_rocmfp4_fast);
   EXPECT_EQ(r.formatOf(tensor("blk.0.attn_kv.bias", f16)), f16);
   EXPECT_EQ(r.formatOf(tensor("blk.3.ffn_tid2eid.weight", i32)), i32);
+}
+
+TEST(Recipe, RefusesFormatsWithoutAnEncoder) {
+  EXPECT_TRUE(parseRecipe("types = [[\"*\", \"q8_0\"]]", "r"));
+  for (const char *name : {"iq2_xxs", "q4_K", "q2_0_rocmfp2_affine", "i32"})
+    EXPECT_FALSE(
+        parseRecipe(fmt::format("types = [[\"*\", \"{}\"]]", name), "r"))
+        << name;
 }
 
 TEST(Recipe, ErrorsNameTheLine) {
