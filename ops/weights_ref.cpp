@@ -168,7 +168,9 @@ void readScales(WeightFormat format, const uint8_t *p, uint32_t group,
   const auto set = [&result](float scale0, float scale1) {
     result.scale = {scale0, scale1};
   };
-  const float d = f32_from_f16(u16At(first)); // where scales are f16
+  // A scale byte may be the last byte of the row.
+  const bool isF16 = weightFormatInfo(format).scaleKind == ScaleKind::f16;
+  const float d = isF16 ? f32_from_f16(u16At(first)) : 0;
   const auto scaled = [d](int factor) {
     return d * static_cast<float>(factor);
   };
