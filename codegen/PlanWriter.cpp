@@ -30,6 +30,7 @@ private:
   LogicalResult writeOp(Operation *op, Function &function);
   LogicalResult writeLaunch(Operation *op, Function &function);
   LogicalResult writeTrace(TraceOp op, Function &function);
+  LogicalResult writeObserve(ObserveOp op, Function &function);
   LogicalResult writeReturn(func::ReturnOp op, Function &function);
   FailureOr<Arg> argOf(Value value, Operation *user);
   LogicalResult addUnit(Operation *op, Unit unit);
@@ -236,6 +237,39 @@ LogicalResult PlanWriter::writeTrace(TraceOp op, Function &function) {
   return success();
 }
 
+LogicalResult PlanWriter::writeObserve(ObserveOp op, Function &function) {
+  const WeightType weight = op.getWeight().getType();
+  Observation observation;
+  observation.width = weight.getRowElements();
+  observation.ratio = rowRatio(op);
+  observation.rowElements = 1;
+  for (int64_t size : activationShape(op.getX().getType()).drop_front())
+    observation.rowElements *= size;
+  if (op.getExperts()) {
+    observation.experts = weight.getShape().front();
+    observation.used = activationShape(op.getExperts().getType()).back();
+  }
+  // Complete once the later of the two has been made.
+  for (Value value : {op.getX(), op.getExperts()}) {
+    if (!value)
+      continue;
+    auto launch = launchOf.find(storageOf(value).getDefiningOp());
+    if (launch == launchOf.end())
+      return op.emitOpError() << "observes a value that no kernel makes";
+    observation.afterLaunch = std::max(observation.afterLaunch, launch->second);
+  }
+  FailureOr<Arg> named = argOf(op.getWeight(), op);
+  FailureOr<Arg> source = argOf(op.getX(), op);
+  FailureOr<Arg> chosen = argOf(op.getExperts(), op);
+  if (failed(named) || failed(source) || failed(chosen))
+    return failure();
+  observation.weight = named->name;
+  observation.source = std::move(*source);
+  observation.chosen = std::move(*chosen);
+  function.observations.push_back(std::move(observation));
+  return success();
+}
+
 LogicalResult PlanWriter::writeReturn(func::ReturnOp op, Function &function) {
   if (op.getNumOperands() != 2)
     return op.emitOpError() << "must return logits and argmax, not "
@@ -257,6 +291,7 @@ LogicalResult PlanWriter::writeOp(Operation *op, Function &function) {
       .Case<WeightOp, BooksOp, StateOp, RopeTableOp, ReshapeOp>(
           [](auto) { return success(); })
       .Case([&](TraceOp trace) { return writeTrace(trace, function); })
+      .Case([&](ObserveOp observe) { return writeObserve(observe, function); })
       .Case([&](func::ReturnOp ret) { return writeReturn(ret, function); })
       .Default([&](Operation *) { return writeLaunch(op, function); });
 }

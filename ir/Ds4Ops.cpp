@@ -497,3 +497,23 @@ LogicalResult ArgmaxOp::verify() {
   return expectShape(*this, "the result", shapeOf(getResult()),
                      shapeOf(getLogits()).take_front(1)); // argmax_c1
 }
+
+LogicalResult ObserveOp::verify() {
+  WeightType weight = getWeight().getType();
+  ArrayRef<int64_t> x = shapeOf(getX());
+  const int64_t width = weight.getRowElements();
+  int64_t elements = 1;
+  for (int64_t size : x.drop_front())
+    elements *= size;
+  if (elements % width) // observe_c1
+    return emitOpError() << "a row of " << elements
+                         << " activations is no multiple of the weight's "
+                         << width;
+  if ((weight.getRank() == 3) != static_cast<bool>(getExperts())) // observe_c2
+    return emitOpError() << "a weight of " << weight.getRank() << " dimensions "
+                         << (getExperts() ? "has no experts" : "needs experts");
+  if (!getExperts() || x == ArrayRef<int64_t>{x[0], width}) // observe_c3
+    return success();
+  return expectShape(*this, "x", x,
+                     {x[0], shapeOf(getExperts()).back(), width});
+}

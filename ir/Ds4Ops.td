@@ -608,4 +608,29 @@ def Ds4_TraceOp : Ds4_Op<"trace", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$name `,` $x attr-dict `:` type($x)";
 }
 
+def Ds4_ObserveOp : Ds4_Op<"observe", [MemoryEffects<[MemWrite]>]> {
+  let summary = "name the input of a linear, for an importance matrix";
+  let description = [{
+    Has no effect on results. The plan lists the buffer of `x` under the name
+    of `weight`; `ds4run --collect-imatrix` sums the squares of its columns. A
+    row of `x` is one or more vectors of K elements, K being the row elements
+    of the weight. With `experts` [T, k] the weight is [E, N, K], and `x` is
+    [T, K], which all chosen experts read, or [T, k, K], a vector for each.
+
+    Reads `x` and `experts` where it stands: a pass that fuses their producer
+    with the linear must leave them in memory, or leave the op alone. Counts as
+    a write, since an op without results that only reads would be erased.
+
+    Constraints: (C1) elements of a row of `x` are a multiple of K. (C2) a
+    weight of three dimensions has `experts`, another has none. (C3) with
+    `experts`, the shape of `x` is as above.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_WeightType:$weight,
+                       Optional<Ds4_Int>:$experts, Ds4_RowsOf:$rows);
+  let assemblyFormat = [{
+    $x `,` $weight (`experts` $experts^)? attr-dict `:` type(operands)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // DS4_IR_OPS

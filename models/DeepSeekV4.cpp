@@ -94,6 +94,12 @@ private:
       create<TraceOp>(fmt::format("layer{}.{}", layer, std::string_view(point)),
                       x, rowsOf(1));
   }
+  /// Names `x` as what the linear of `ref` reads; experts: which ones.
+  void observe(Value x, const WeightRef &ref, int64_t ratio = 1,
+               Value experts = {}) {
+    if (profile.imatrix)
+      create<ObserveOp>(x, weight(ref), experts, rowsOf(ratio));
+  }
 
   /// What a large linear reads: int8 activations if the weight has integer
   /// levels, f32 otherwise (design: numerics, point 3).
@@ -145,12 +151,14 @@ Value PhaseBuilder::large(Activations &x, const WeightRef &ref, int64_t ratio) {
 Value PhaseBuilder::largeLinear(Activations &x, const WeightRef &ref,
                                 int64_t ratio) {
   Value input = large(x, ref, ratio);
+  observe(x.f32, ref, ratio);
   int64_t rows = activationShape(input.getType())[0];
   return create<LinearOp>(f32({rows, ref.shape[0]}), input, weight(ref),
                           rowsOf(ratio));
 }
 
 Value PhaseBuilder::exactLinear(Value x, const WeightRef &ref) {
+  observe(x, ref);
   return create<LinearOp>(f32({T, ref.shape[0]}), x, weight(ref), rowsOf(1));
 }
 
@@ -191,6 +199,7 @@ Value PhaseBuilder::hyperConnection(
     StringRef point, llvm::function_ref<Value(Activations)> sublayer) {
   Value fn = weight(site.fn), scale = weight(site.scale),
         base = weight(site.base);
+  observe(streams, site.fn);
   auto pre = create<HcPreOp>(f32({T, h.hidden}), f32({T, h.streams}),
                              f32({T, h.streams, h.streams}), streams, fn, scale,
                              base, real(h.rmsEps), real(h.hcEps),
@@ -296,6 +305,7 @@ Value PhaseBuilder::attention(Activations x) {
               {T, h.outputGroups, h.heads / h.outputGroups * h.headDim}),
       {}};
   Value input = large(groups, lw.outputA);
+  observe(groups.f32, lw.outputA);
   Activations z{create<GroupedLinearOp>(f32({T, lw.outputA.shape[0]}), input,
                                         weight(lw.outputA)),
                 {}};
@@ -330,6 +340,8 @@ Value PhaseBuilder::mixtureOfExperts(Activations x) {
     weights = route.getWeights();
   }
   Value input = large(x, lw.gateExperts);
+  observe(x.f32, lw.gateExperts, 1, experts);
+  observe(x.f32, lw.upExperts, 1, experts);
   Value gateWeight = weight(lw.gateExperts), upWeight = weight(lw.upExperts);
   Value gateBooks = books(lw.gateExperts), upBooks = books(lw.upExperts);
   RankedTensorType productType = f32({T, used, h.expertWidth});
@@ -341,6 +353,7 @@ Value PhaseBuilder::mixtureOfExperts(Activations x) {
                                       real(h.clampExperts[layer])),
                      {}};
   Value downInput = large(hidden, lw.downExperts);
+  observe(hidden.f32, lw.downExperts, 1, experts);
   Value downWeight = weight(lw.downExperts), downBooks = books(lw.downExperts);
   Value y = create<ExpertDownOp>(f32({T, used, h.hidden}), downInput, experts,
                                  downWeight, downBooks);
@@ -387,6 +400,7 @@ func::FuncOp PhaseBuilder::build(StringRef name) {
         create<TakeOutputsOp>(f32({outputRows, h.streams, h.hidden}), streams);
   Value fn = weight(w.head.fn), scale = weight(w.head.scale),
         base = weight(w.head.base);
+  observe(last, w.head.fn, /*ratio=*/0);
   Value x = create<HeadCollapseOp>(f32({outputRows, h.hidden}), last, fn, scale,
                                    base, real(h.rmsEps), real(h.hcEps));
   Activations normed{norm(x, w.outputNorm, /*ratio=*/0), {}};

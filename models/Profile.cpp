@@ -23,6 +23,7 @@ static constexpr ProfileKey kKeys[] = {
     {"math", "portable|fast", "portable: the same bits on every target"},
     {"logits", "last|all", "which logits a prefill step computes"},
     {"trace_points", "true|false", "name activations for ds4run --check"},
+    {"imatrix", "true|false", "name inputs for ds4run --collect-imatrix"},
 };
 
 std::span<const ProfileKey> profileKeys() { return kKeys; }
@@ -94,6 +95,8 @@ Status Profile::set(std::string_view key, std::string_view value,
     good = parseChoice(value, {"last", "all"}, logits);
   else if (key == "trace_points")
     good = parseBool(value, tracePoints);
+  else if (key == "imatrix")
+    good = parseBool(value, imatrix);
   else
     return invalidInput(fmt::format("{}: unknown key '{}'; did you mean '{}'?",
                                     where, key, nearestKey(key)));
@@ -113,7 +116,8 @@ std::map<std::string, std::string> Profile::text() const {
           {"kv", kv},
           {"math", math},
           {"logits", logits},
-          {"trace_points", flag(tracePoints)}};
+          {"trace_points", flag(tracePoints)},
+          {"imatrix", flag(imatrix)}};
 }
 
 Status Profile::check() const {

@@ -24,6 +24,7 @@ struct Profile {
   std::string math = "portable"; ///< portable or fast (matrix_float allowed)
   std::string logits = "last";   ///< rows of a prefill step: last or all
   bool tracePoints = false;      ///< name activations for ds4run --check
+  bool imatrix = false; ///< name inputs of linears for --collect-imatrix
 
   /// Sets `key` from its text form. `where` names the source in errors: an
   /// unknown key (with the nearest known one) or a value out of its range.

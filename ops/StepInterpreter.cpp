@@ -418,6 +418,9 @@ Status StepInterpreter::run(TraceOp op) {
   return Status::ok();
 }
 
+/// Names a value for the engine; the oracle collects nothing.
+Status StepInterpreter::run(ObserveOp) { return Status::ok(); }
+
 Status StepInterpreter::run(func::ReturnOp op) {
   const ref::Floats logits = floats(op.getOperand(0));
   result.logits.assign(logits.begin(), logits.end());
@@ -448,8 +451,8 @@ Status StepInterpreter::execute(Operation *op) {
             GroupedLinearOp, RopeOp, HadamardOp, SimulateOp, RoundRowOp,
             AppendOp, ApeAddOp, CompressOp, IndexScoreOp, TopKOp, AttendOp,
             RouteOp, HashRouteOp, ExpertGateUpOp, SwigluOp, ExpertDownOp,
-            CombineOp, TakeOutputsOp, ArgmaxOp, TraceOp, func::ReturnOp>(
-          [&](auto concrete) { return run(concrete); })
+            CombineOp, TakeOutputsOp, ArgmaxOp, TraceOp, ObserveOp,
+            func::ReturnOp>([&](auto concrete) { return run(concrete); })
       .Default([](Operation *unknown) {
         return invalidInput(
             fmt::format("the oracle has no op {}; only unfused graphs can be "

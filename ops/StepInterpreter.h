@@ -86,6 +86,7 @@ private:
   Status run(ir::TakeOutputsOp op);
   Status run(ir::ArgmaxOp op);
   Status run(ir::TraceOp op);
+  Status run(ir::ObserveOp op);
   Status run(mlir::func::ReturnOp op);
 
   Interpreter &model;

@@ -115,6 +115,19 @@ static void describe(Archive &json, TracePoint &it) {
   json.field("ratio", it.ratio);
 }
 
+template <typename Archive>
+static void describe(Archive &json, Observation &it) {
+  json.field("weight", it.weight);
+  json.field("after_launch", it.afterLaunch);
+  json.field("source", it.source);
+  json.field("row_elements", it.rowElements);
+  json.field("width", it.width);
+  json.field("chosen", it.chosen);
+  json.field("used", it.used);
+  json.field("experts", it.experts);
+  json.field("ratio", it.ratio);
+}
+
 template <typename Archive> static void describe(Archive &json, Function &it) {
   json.field("name", it.name);
   json.field("capacity", it.capacity);
@@ -124,6 +137,7 @@ template <typename Archive> static void describe(Archive &json, Function &it) {
   json.field("argmax", it.argmax);
   json.field("launches", it.launches);
   json.field("traces", it.traces);
+  json.rareList("observations", it.observations);
 }
 
 template <typename Archive>
@@ -213,6 +227,11 @@ public:
 
   template <typename T> void field(const char *name, T &value) {
     object[name] = encode(std::as_const(value));
+  }
+  /// A list that most plans do not have.
+  template <typename T> void rareList(const char *name, std::vector<T> &value) {
+    if (!value.empty())
+      field(name, value);
   }
 
 private:
@@ -317,6 +336,10 @@ public:
       error = fmt::format("{} is missing", at);
     else
       decode(*it, at, value);
+  }
+  template <typename T> void rareList(const char *name, std::vector<T> &value) {
+    if (error.empty() && object.contains(name))
+      field(name, value);
   }
 
 private:
@@ -500,6 +523,23 @@ static Status checkFunction(const Function &function, const PlanNames &names,
         !names.has(trace.source, function))
       return refuse("trace " + trace.name, "its launch or buffer does not "
                                            "exist");
+  for (const Observation &it : function.observations) {
+    const bool isExpert = it.chosen.kind != ArgKind::null;
+    const bool fits =
+        isExpert ? it.used > 0 && (it.rowElements == it.width ||
+                                   it.rowElements / it.used == it.width)
+                 : it.used == 0 && it.experts == 1;
+    if (it.afterLaunch >= function.launches.size() || it.ratio < 0 ||
+        !names.has(it.source, function) || !names.has(it.chosen, function) ||
+        !names.weights.contains(it.weight))
+      return refuse("observation of " + it.weight,
+                    "its launch, buffer or weight does not exist");
+    if (!fits || it.width == 0 || it.experts == 0 ||
+        it.rowElements % it.width != 0)
+      return refuse("observation of " + it.weight,
+                    fmt::format("rows of {} values for vectors of {}",
+                                it.rowElements, it.width));
+  }
   return Status::ok();
 }
 

@@ -99,6 +99,22 @@ struct TracePoint {
   RowRatio ratio = 1;
 };
 
+/// What the linear of `weight` reads, for `ds4run --collect-imatrix`: rows of
+/// one or more vectors of `width` values, and in expert weights which experts
+/// read them. With `chosen`, a row is one vector that all of them read, or one
+/// for each.
+struct Observation {
+  std::string weight;
+  uint32_t afterLaunch = 0; ///< complete once this launch has run
+  Arg source;               ///< f32 rows
+  uint64_t rowElements = 0; ///< f32 values a row
+  uint32_t width = 0;
+  Arg chosen{ArgKind::null}; ///< i32 [rows, used]; null: not an expert weight
+  uint32_t used = 0;
+  uint32_t experts = 1; ///< of the weight
+  RowRatio ratio = 1;
+};
+
 /// A phase: decode, prefill, verify.
 struct Function {
   std::string name;
@@ -109,6 +125,7 @@ struct Function {
   Arg argmax; ///< i32 [outputs]
   std::vector<Launch> launches;
   std::vector<TracePoint> traces;
+  std::vector<Observation> observations; ///< only with the profile's imatrix
 };
 
 /// A tensor of the model file that the plan reads.

@@ -226,6 +226,14 @@ Result<Session::BoundFunction> Session::bind(const Function &function) {
           function.launches.size()));
     DS4_ASSIGN(bound.traces.emplace_back(), resolve(function, trace.source, 0));
   }
+  for (const Observation &it : function.observations) {
+    const uint64_t rows = it.ratio == 0 ? function.outputs : function.capacity;
+    BoundFunction::Observed &observed = bound.observations.emplace_back();
+    DS4_ASSIGN(observed.source, resolve(function, it.source,
+                                        rows * it.rowElements * sizeof(float)));
+    DS4_ASSIGN(observed.chosen,
+               resolve(function, it.chosen, rows * it.used * sizeof(int32_t)));
+  }
   return bound;
 }
 
@@ -390,6 +398,8 @@ Status Session::runStep(const Function &function, const BoundFunction &bound,
     }
     if (hooks.trace)
       DS4_TRY(copyTraces(function, bound, i, next));
+    if (hooks.observe)
+      DS4_TRY(copyObservations(function, bound, i, next));
   }
   DS4_TRY(device->synchronize());
   return checkStatus(function, next);
@@ -407,6 +417,27 @@ Status Session::copyTraces(const Function &function, const BoundFunction &bound,
     DS4_TRY(device->copyOut(values.data(), bound.traces[i],
                             values.size() * sizeof(float)));
     hooks.trace(trace, next, values);
+  }
+  return Status::ok();
+}
+
+Status Session::copyObservations(const Function &function,
+                                 const BoundFunction &bound, uint32_t launch,
+                                 const Step &next) {
+  for (size_t i = 0; i < function.observations.size(); ++i) {
+    const Observation &it = function.observations[i];
+    if (it.afterLaunch != launch)
+      continue;
+    const auto rows = static_cast<uint64_t>(rowsInStep(it.ratio, next));
+    std::vector<float> values(rows * it.rowElements);
+    std::vector<int32_t> chosen(rows * it.used);
+    DS4_TRY(device->synchronize());
+    DS4_TRY(device->copyOut(values.data(), bound.observations[i].source,
+                            values.size() * sizeof(float)));
+    if (!chosen.empty())
+      DS4_TRY(device->copyOut(chosen.data(), bound.observations[i].chosen,
+                              chosen.size() * sizeof(int32_t)));
+    hooks.observe(it, next, values, chosen);
   }
   return Status::ok();
 }

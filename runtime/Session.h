@@ -49,6 +49,12 @@ struct SessionHooks {
   std::function<void(const TracePoint &point, const Step &step,
                      std::span<const float> rows)>
       trace;
+  /// What a linear reads: `rows` is [rowsInStep, rowElements], `chosen` is
+  /// [rowsInStep, used] or empty. Only in bundles of the profile's imatrix.
+  std::function<void(const Observation &observation, const Step &step,
+                     std::span<const float> rows,
+                     std::span<const int32_t> chosen)>
+      observe;
   /// Each launch with its begin and end, in nanoseconds of a steady clock.
   /// Waits for the device after every launch.
   std::function<void(const Function &function, const Launch &launch,
@@ -117,6 +123,10 @@ private:
     std::vector<BoundLaunch> launches;
     const void *logits, *argmax;
     std::vector<const void *> traces; ///< as Function::traces
+    struct Observed {
+      const void *source, *chosen;
+    };
+    std::vector<Observed> observations; ///< as Function::observations
   };
 
   Session(Bundle bundle, std::unique_ptr<Device> device,
@@ -132,6 +142,8 @@ private:
                  std::span<const int32_t> ids, const Step &step);
   Status copyTraces(const Function &function, const BoundFunction &bound,
                     uint32_t launch, const Step &step);
+  Status copyObservations(const Function &function, const BoundFunction &bound,
+                          uint32_t launch, const Step &step);
   Status checkStatus(const Function &function, const Step &step);
 
   Bundle bundle;

@@ -17,6 +17,7 @@ static constexpr const char *kHelp =
     R"(ds4run: run a bundle
 usage: ds4run BUNDLE -m MODEL.gguf (-p TEXT | -i | --raw=TEXT | --ids=N,...)
        ds4run BUNDLE -m MODEL.gguf --check=GOLD.json
+       ds4run BUNDLE -m MODEL.gguf --collect-imatrix=OUT.gguf --text=FILE
        ds4run BUNDLE --print-bundle
        ds4run eval BUNDLE -m MODEL.gguf [--text=FILE] [--against=OTHER]
        ds4run inspect MODEL.gguf [--memory=SIZE] [--context=N] [--kv=KIND]
@@ -42,6 +43,9 @@ looking inside
   --check=FILE       compare with a reference dump
   --tolerance=T      logits: absolute, activations: relative (default 0.001)
   --kl=K             judge logits by their mean KL: for quantised weights
+  --collect-imatrix=FILE    importance matrix of a text, for ds4quant and
+                     llama.cpp; the bundle needs ds4c --imatrix=true
+  --text=FILE        the text; --chunk-size=N --chunks=N as in eval --help
   --trace=FILE       time of each launch, by op and layer, for chrome://tracing
   --version  --help
 Ctrl-C ends the answer, twice ds4run. Exit codes: 0 done, 1 failed, 2 usage.
@@ -96,6 +100,9 @@ RunCommand parseRunOptions(int argc, char **argv) {
   app.add_option("--seed", it.sampling.seed);
   addDeviceOptions(app, it);
   app.add_flag("--logits-hash", it.logitsHash);
+  app.add_option("--collect-imatrix", it.imatrix);
+  app.add_option("--text", it.text);
+  addChunkOptions(app, it);
   app.add_option("--trace", it.traceFile);
   app.add_flag("--print-bundle", it.printBundle);
   app.add_option("--check", it.gold);
@@ -149,14 +156,19 @@ RunCommand parseRunOptions(int argc, char **argv) {
   if (it.model.empty())
     return badUsage("no model file given (-m MODEL.gguf)");
   int prompts = (it.prompt || it.interactive) + it.raw.has_value() +
-                !it.ids.empty() + !it.gold.empty();
+                !it.ids.empty() + !it.gold.empty() + !it.imatrix.empty();
   if (prompts == 0)
-    return badUsage("no prompt given (-p, -i, --raw, --ids or --check)");
+    return badUsage("no prompt given (-p, -i, --raw, --ids, --check or "
+                    "--collect-imatrix)");
   if (prompts > 1)
-    return badUsage("more than one of -p or -i, --raw, --ids, --check");
+    return badUsage("more than one of -p or -i, --raw, --ids, --check, "
+                    "--collect-imatrix");
+  if (it.imatrix.empty() != it.text.empty())
+    return badUsage("--collect-imatrix=FILE and --text=FILE go together");
   if (it.interactive && it.prompt == "-")
     return badUsage("-p - and -i both read standard input");
-  if (it.logitsHash && (it.interactive || !it.gold.empty()))
+  if (it.logitsHash &&
+      (it.interactive || !it.gold.empty() || !it.imatrix.empty()))
     return badUsage("--logits-hash needs one prompt (-p, --raw or --ids)");
   return command;
 }

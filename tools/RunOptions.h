@@ -39,6 +39,7 @@ struct RunOptions {
   std::string text;                       ///< --text; "-" reads standard input
   uint32_t chunkTokens = 512, chunks = 0; ///< cutChunks
   std::string against, againstBundle;
+  std::string imatrix; ///< --collect-imatrix
 };
 
 /// Options that several commands share.

@@ -2,6 +2,7 @@
 #include "runtime/GoldCheck.h"
 #include "runtime/Session.h"
 #include "tools/ChromeTrace.h"
+#include "tools/CollectImatrix.h"
 #include "tools/EvalCommand.h"
 #include "tools/Generate.h"
 #include "tools/OpenSession.h"
@@ -49,6 +50,8 @@ static Result<bool> run(const RunOptions &options) {
   bool good = true;
   if (!options.gold.empty()) {
     DS4_ASSIGN(good, check(*session, options));
+  } else if (!options.imatrix.empty()) {
+    DS4_TRY(collectImatrix(*session, *tokenizer, options));
   } else {
     DS4_TRY(generate(*session, *tokenizer, options));
   }

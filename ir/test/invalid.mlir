@@ -61,6 +61,30 @@ func.func @rms_norm_c2(%x: tensor<1x64xf32>, %w: !ds4.weight<64xf16>) {
 
 // -----
 
+func.func @observe_c1(%x: tensor<1x64xf32>, %w: !ds4.weight<32x128xf16>) {
+  // expected-error @+1 {{a row of 64 activations is no multiple of the weight's 128}}
+  ds4.observe %x, %w : tensor<1x64xf32>, !ds4.weight<32x128xf16>
+  return
+}
+
+// -----
+
+func.func @observe_c2(%x: tensor<1x128xf32>, %w: !ds4.weight<8x32x128xf16>) {
+  // expected-error @+1 {{a weight of 3 dimensions needs experts}}
+  ds4.observe %x, %w : tensor<1x128xf32>, !ds4.weight<8x32x128xf16>
+  return
+}
+
+// -----
+
+func.func @observe_c3(%x: tensor<1x2x128xf32>, %w: !ds4.weight<8x32x128xf16>, %e: tensor<1x3xi32>) {
+  // expected-error @+1 {{x is [1, 2, 128], expected [1, 3, 128]}}
+  ds4.observe %x, %w experts %e : tensor<1x2x128xf32>, !ds4.weight<8x32x128xf16>, tensor<1x3xi32>
+  return
+}
+
+// -----
+
 func.func @linear_c1(%x: tensor<1x64xf32>, %w: !ds4.weight<32x128xf16>) {
   // expected-error @+1 {{input width differs: the activations have 64, the weight 128}}
   %0 = ds4.linear %x, %w : (tensor<1x64xf32>, !ds4.weight<32x128xf16>) -> tensor<1x32xf32>

@@ -39,6 +39,7 @@ func.func @attention(%q: tensor<1x8x128xf32>, %kv: tensor<1x128xf32>,
 
 // CHECK-LABEL: func.func @experts(
 // CHECK:         ds4.rope %{{.+}}, %{{.+}} inverse :
+// CHECK:         ds4.observe %{{.+}}, %{{.+}} experts %{{.+}} : tensor<1x128xf32>,
 // CHECK:         ds4.expert_gate_up %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} books %{{.+}}, %{{.+}} :
 func.func @experts(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>) {
   %t = ds4.rope_table "rope" base 1.0e4 factor 1.0 original 65536 beta 32.0, 1.0 : tensor<512x64xf32>
@@ -47,6 +48,7 @@ func.func @experts(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>) {
   %u = ds4.weight "u" : !ds4.weight<8x32x128xq2_1_rocmfp2_mix>
   %gb = ds4.books "g" : tensor<8x2x4xf32>
   %ub = ds4.books "u" : tensor<8x2x4xf32>
+  ds4.observe %x, %g experts %e : tensor<1x128xf32>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, tensor<1x3xi32>
   %0:2 = ds4.expert_gate_up %x, %e, %g, %u books %gb, %ub : (tensor<1x128xf32>, tensor<1x3xi32>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, tensor<8x2x4xf32>, tensor<8x2x4xf32>) -> (tensor<1x3x32xf32>, tensor<1x3x32xf32>)
   return
 }

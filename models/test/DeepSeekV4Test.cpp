@@ -46,6 +46,7 @@ TEST_F(DeepSeekV4, BuildsEveryKindOfLayer) {
     EXPECT_EQ(count<ir::RouteOp>(**module, phase), 3);
     EXPECT_EQ(count<ir::SimulateOp>(**module, phase), 0);
     EXPECT_EQ(count<ir::TraceOp>(**module, phase), 0);
+    EXPECT_EQ(count<ir::ObserveOp>(**module, phase), 0);
   }
 }
 
@@ -58,6 +59,20 @@ TEST_F(DeepSeekV4, SimulationAndTracePointsAreTheProfiles) {
   // Raw rows of 6 layers, compressed rows of 4, index rows and queries of 2.
   EXPECT_EQ(count<ir::SimulateOp>(**module, "decode"), 6 + 4 + 2 * 2);
   EXPECT_EQ(count<ir::TraceOp>(**module, "decode"), 6 * 5);
+}
+
+TEST_F(DeepSeekV4, ObservesTheInputOfEveryLinear) {
+  profile.imatrix = true;
+  auto module = buildDeepSeekV4(*gguf, profile, &context);
+  ASSERT_TRUE(module) << module.error().text;
+  for (StringRef phase : {"decode", "prefill"})
+    EXPECT_EQ(count<ir::ObserveOp>(**module, phase),
+              count<ir::LinearOp>(**module, phase) +
+                  count<ir::GroupedLinearOp>(**module, phase) +
+                  2 * count<ir::ExpertGateUpOp>(**module, phase) +
+                  count<ir::ExpertDownOp>(**module, phase) +
+                  count<ir::HcPreOp>(**module, phase) +
+                  count<ir::HeadCollapseOp>(**module, phase));
 }
 
 TEST_F(DeepSeekV4, ReducedExpertsReachEveryLayer) {

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Ops that launch nothing: what a phase reads, a view of a value, a name.
-const char *const kWithoutKernel[] = {"ds4.books",      "ds4.reshape",
-                                      "ds4.rope_table", "ds4.state",
-                                      "ds4.trace",      "ds4.weight"};
+const char *const kWithoutKernel[] = {
+    "ds4.books", "ds4.observe", "ds4.reshape", "ds4.rope_table",
+    "ds4.state", "ds4.trace",   "ds4.weight"};
 
 const fs::path kOps = fs::path(DS4_SOURCE_DIR) / "ops";
 

@@ -80,3 +80,17 @@ func.func @traced(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
   ds4.trace "a", %a : tensor<1x256xf32>
   return %c : tensor<1x256xf32>
 }
+
+// -----
+
+// What is observed lives until there: what it waits for may come later.
+// CHECK-LABEL: func.func @observed(
+//  CHECK-SAME:   ds4.arena_bytes = 3072
+func.func @observed(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
+  %w = ds4.weight "w" : !ds4.weight<8x256xf32>
+  %a = ds4.hadamard %x : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %b = ds4.hadamard %a : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %c = ds4.hadamard %b : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  ds4.observe %a, %w : tensor<1x256xf32>, !ds4.weight<8x256xf32>
+  return %c : tensor<1x256xf32>
+}

@@ -120,6 +120,50 @@ TEST(BundleFormat, PlansThatPointNowhereAreRefused) {
       "buffer does not exist");
 }
 
+/// The sample with an expert weight's observation, changed by `change`.
+static std::string observedPlan(void (*change)(Observation &)) {
+  Plan plan = samplePlan();
+  Observation it;
+  it.weight = "output.weight";
+  it.source = {ArgKind::arena, "", 0};
+  it.rowElements = 64;
+  it.width = 32;
+  it.chosen = {ArgKind::arena, "", 512};
+  it.used = 2;
+  it.experts = 8;
+  change(it);
+  plan.functions[0].observations = {it};
+  return planToJson(plan);
+}
+
+TEST(BundleFormat, ObservationsAreThereIfThereAreAny) {
+  EXPECT_EQ(planToJson(samplePlan()).find("observations"), std::string::npos);
+  const std::string text = observedPlan([](Observation &) {});
+  Result<Plan> plan = planFromJson(text, "plan.json");
+  ASSERT_TRUE(plan) << plan.error().text;
+  EXPECT_EQ(planToJson(*plan), text);
+  ASSERT_EQ(plan->functions[0].observations.size(), 1u);
+  EXPECT_EQ(plan->functions[0].observations[0].used, 2u);
+}
+
+TEST(BundleFormat, ObservationsThatDoNotFitAreRefused) {
+  constexpr std::string_view kWhere =
+      "plan.json: function decode, observation of ";
+  EXPECT_EQ(planError(observedPlan([](Observation &it) { it.weight = "w"; })),
+            std::string(kWhere) +
+                "w: its launch, buffer or weight does not exist");
+  EXPECT_EQ(planError(observedPlan([](Observation &it) { it.width = 48; })),
+            std::string(kWhere) +
+                "output.weight: rows of 64 values for vectors of 48");
+  EXPECT_THAT(planError(observedPlan([](Observation &it) { it.width = 0; })),
+              HasSubstr("for vectors of 0"));
+  EXPECT_THAT(planError(observedPlan([](Observation &it) { it.used = 0; })),
+              HasSubstr("rows of 64 values"));
+  EXPECT_THAT(
+      planError(observedPlan([](Observation &it) { it.afterLaunch = 1; })),
+      HasSubstr("does not exist"));
+}
+
 TEST(BundleFormat, RowsInStep) {
   Step step{6, 3, 2, 0}; // positions 6, 7, 8
   EXPECT_EQ(rowsInStep(1, step), 3);
