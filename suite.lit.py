@@ -26,12 +26,10 @@ config.substitutions.append(("%python", sys.executable))
 config.substitutions.append(("%mlir_include", config.mlir_include))
 config.substitutions.append(("%bin", os.path.join(config.ds4_build, "bin")))
 
-# Sanitized programs cannot be told by ldd, and report leaks of LLVM's own. LLVM's
-# allocators poison memory in code of ours that the packaged libraries, built
-# without the sanitizer, then use.
+# Sanitized programs cannot be told by ldd, and report leaks of LLVM's own.
 if config.ds4_sanitize:
     config.available_features.add("sanitized")
-    config.environment["ASAN_OPTIONS"] = "detect_leaks=0:allow_user_poisoning=0"
+    config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
 # A folder of larger models and their reference dumps that are not in the tree:
 # ds4-tiny-f16.gguf, ds4-tiny-mix.gguf, ds4-tiny-gold.json, ....
 models = os.environ.get("DS4_MODELS")

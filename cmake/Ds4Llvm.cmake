@@ -16,6 +16,11 @@ target_include_directories(ds4_llvm SYSTEM INTERFACE
 # their templates are instantiated in our files.
 target_compile_options(ds4_llvm INTERFACE -Wno-unused-parameter)
 target_link_libraries(ds4_llvm INTERFACE MLIR LLVM)
+if(DS4_SANITIZE MATCHES "address")
+  # Otherwise allocators that LLVM's headers define in our code poison memory
+  # that the packaged libraries, built without the sanitizer, then use.
+  target_compile_options(ds4_llvm INTERFACE -U__SANITIZE_ADDRESS__)
+endif()
 
 # mlir_tablegen() that finds MLIR's .td files without include_directories().
 macro(ds4_tablegen output)

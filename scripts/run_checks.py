@@ -94,9 +94,6 @@ def suite_environment():
     """Tests share no cache with the user and see no settings of theirs."""
     env = dict(os.environ)
     env["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ds4-check-")
-    # LLVM's allocators poison memory in code of ours that the packaged
-    # libraries, built without the sanitizer, then use.
-    env["ASAN_OPTIONS"] = "allow_user_poisoning=0"
     env["UBSAN_OPTIONS"] = "print_stacktrace=1"
     return env
 
