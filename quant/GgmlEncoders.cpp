@@ -24,7 +24,8 @@ void encodeQ8_0Row(Floats row, uint8_t *out) {
     for (size_t i = 0; i < 32; ++i)
       greatest = std::max(greatest, std::fabs(row[at + i]));
     const float d = greatest / 127;
-    const float inverse = d != 0 ? 1.0f / d : 0;
+    // Below 2^-128 the quotient overflows, and d is 0 in f16.
+    const float inverse = std::isfinite(1.0f / d) ? 1.0f / d : 0;
     putU16(out, f16_from_f32(d));
     for (size_t i = 0; i < 32; ++i)
       out[2 + i] = static_cast<uint8_t>(

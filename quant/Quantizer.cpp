@@ -5,7 +5,10 @@
 
 #include "ops/Reference.h"
 #include "quant/Encoders.h"
+#include "quant/MixEncoder.h"
+#include "quant/MixTables.h"
 #include "quant/Parallel.h"
+#include "quant/RowSearch.h"
 #include "runtime/GgufWriter.h"
 
 #include <cmath>
@@ -16,96 +19,185 @@ namespace ds4::quant {
 
 static constexpr uint64_t kPieceElements = 1 << 22;
 
+/// Whether every f16 in `bytes`, scales or values, is finite: larger values
+/// than f16 holds would be encoded as infinity.
+static bool scalesAreFinite(WeightFormat format,
+                            std::span<const uint8_t> bytes) {
+  const WeightFormatInfo &info = weightFormatInfo(format);
+  if (format != WeightFormat::f16 && info.scaleKind != ScaleKind::f16)
+    return true;
+  for (size_t at = info.scaleOffset; at + 1 < bytes.size();
+       at += info.blockBytes)
+    if ((bytes[at + 1] & 0x7c) == 0x7c)
+      return false;
+  return true;
+}
+
 namespace {
 
 /// A tensor's way from file to file.
 class TensorJob {
 public:
   TensorJob(const Gguf &in, const GgufTensor &tensor,
-            const QuantizeOptions &options, uint64_t doneBefore,
-            TensorReport &report)
-      : in(in), tensor(tensor), options(options), done(doneBefore),
-        report(report) {}
+            const QuantizeOptions &options, TensorReport &report)
+      : in(in), tensor(tensor), options(options), report(report),
+        columns(tensor.dims[0]),
+        rowsPerMatrix(tensor.dims.size() == 3 ? tensor.dims[1] : tensor.rows()),
+        matrices(tensor.rows() / rowsPerMatrix),
+        bookSize(2 * weightFormatInfo(report.to).bookLevels) {}
 
-  Status run(const GgufWriter::Sink &sink) {
-    std::ifstream file(in.path(), std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(tensor.fileOffset));
-    const uint64_t columns = tensor.dims[0], rows = tensor.rows();
-    const uint64_t rowBytes = weightRowBytes(report.from, columns);
-    const uint64_t pieceRows = std::max<uint64_t>(kPieceElements / columns, 1);
-    for (uint64_t first = 0; first < rows; first += pieceRows) {
-      const uint64_t count = std::min(pieceRows, rows - first);
-      source.resize(count * rowBytes);
-      if (!file.read(reinterpret_cast<char *>(source.data()),
-                     static_cast<std::streamsize>(source.size())))
-        return ioError(fmt::format("cannot read tensor {} of {}",
-                                   ggufQuoted(tensor.name), in.path()));
-      DS4_TRY(encode(count));
-      DS4_TRY(sink(std::as_bytes(std::span(target))));
-      done += count * columns;
-      if (options.progress)
-        options.progress(done, tensor.name);
+  uint64_t doneBefore = 0;  ///< elements of earlier tensors, for progress
+  std::vector<float> books; ///< [matrices, 2, levels] after fit()
+  const GgufTensor &target() const { return tensor; }
+
+  /// Fits a pair of books to each matrix.
+  Status fit() {
+    DS4_TRY(loadStatistics());
+    books.resize(matrices * bookSize);
+    for (uint64_t matrix = 0; matrix < matrices; matrix += options.threads) {
+      const uint64_t count =
+          std::min<uint64_t>(options.threads, matrices - matrix);
+      DS4_TRY(readRows(matrix * rowsPerMatrix, count * rowsPerMatrix));
+      parallelFor(count, options.threads, [&](uint64_t i) {
+        std::vector<float> values;
+        values.reserve(rowsPerMatrix * columns);
+        for (uint64_t r = 0; r < rowsPerMatrix; ++r) {
+          const std::vector<float> row = sourceRow(i * rowsPerMatrix + r);
+          values.insert(values.end(), row.begin(), row.end());
+        }
+        const std::vector<float> fitted =
+            fitBooks(report.to, values, columns, importance[matrix + i]);
+        std::copy(fitted.begin(), fitted.end(),
+                  books.begin() +
+                      static_cast<ptrdiff_t>((matrix + i) * bookSize));
+      });
     }
     return Status::ok();
   }
 
+  Status run(const GgufWriter::Sink &sink) {
+    DS4_TRY(loadStatistics());
+    const uint64_t rows = tensor.rows();
+    const uint64_t pieceRows = std::max<uint64_t>(kPieceElements / columns, 1);
+    for (uint64_t first = 0; first < rows; first += pieceRows) {
+      const uint64_t count = std::min(pieceRows, rows - first);
+      DS4_TRY(readRows(first, count));
+      DS4_TRY(encode(first, count));
+      DS4_TRY(sink(std::as_bytes(std::span(encoded))));
+      if (options.progress)
+        options.progress(doneBefore + (first + count) * columns, tensor.name);
+    }
+    moments.clear();
+    importance.clear();
+    return Status::ok();
+  }
+
 private:
-  /// Fills `target` from the rows in `source`.
-  Status encode(uint64_t count) {
-    const uint64_t columns = tensor.dims[0];
+  Status loadStatistics() {
+    importance.assign(matrices, {});
+    moments.clear();
+    moments.resize(matrices);
+    if (!options.imatrix || report.from == report.to)
+      return Status::ok();
+    DS4_ASSIGN(const auto found,
+               options.imatrix->statistics(tensor.name, columns, matrices));
+    if (!found)
+      return Status::ok();
+    for (uint64_t m = 0; m < matrices; ++m)
+      importance[m] = found->importance(m);
+    if (options.search && found->block && canSearch(report.to))
+      parallelFor(matrices, options.threads, [&](uint64_t m) {
+        if (found->counts[m] > 0)
+          moments[m].emplace(*found, m);
+      });
+    return Status::ok();
+  }
+
+  /// Fills `source`.
+  Status readRows(uint64_t first, uint64_t count) {
+    const uint64_t rowBytes = weightRowBytes(report.from, columns);
+    source.resize(count * rowBytes);
+    std::ifstream file(in.path(), std::ios::binary);
+    file.seekg(
+        static_cast<std::streamoff>(tensor.fileOffset + first * rowBytes));
+    if (!file.read(reinterpret_cast<char *>(source.data()),
+                   static_cast<std::streamsize>(source.size())))
+      return ioError(fmt::format("cannot read tensor {} of {}",
+                                 ggufQuoted(tensor.name), in.path()));
+    return Status::ok();
+  }
+  std::vector<float> sourceRow(uint64_t i) const {
+    return ref::weightRow({report.from, source, columns}, i);
+  }
+
+  struct RowResult {
+    bool good = true;
+    double error = 0, power = 0;
+  };
+
+  /// Fills `encoded` from the rows in `source`, which begin at row `first`.
+  Status encode(uint64_t first, uint64_t count) {
     if (report.from == report.to) {
-      target = source;
+      encoded = source;
       return Status::ok();
     }
-    const ref::Weight from{report.from, source, columns};
     const uint64_t rowBytes = weightRowBytes(report.to, columns);
-    target.resize(count * rowBytes);
+    encoded.resize(count * rowBytes);
     std::vector<RowResult> results(count);
     parallelFor(count, options.threads, [&](uint64_t i) {
-      const std::vector<float> row = ref::weightRow(from, i);
-      for (const float x : row)
-        results[i].finite &= std::isfinite(x);
-      if (!results[i].finite)
+      const uint64_t matrix = (first + i) / rowsPerMatrix;
+      const std::vector<float> row = sourceRow(i);
+      const std::span<uint8_t> out(encoded.data() + i * rowBytes, rowBytes);
+      const Floats rowBooks =
+          Floats(books).subspan(matrix * bookSize, bookSize);
+      results[i].good =
+          std::ranges::all_of(row, [](float x) { return std::isfinite(x); });
+      if (!results[i].good)
         return;
-      const std::span<uint8_t> out(target.data() + i * rowBytes, rowBytes);
-      encodeRow(report.to, row, {}, out.data());
-      if (options.measure)
-        measure(row, out, results[i]);
+      if (moments[matrix])
+        searchRow(report.to, rowBooks, row, *moments[matrix], out.data());
+      else if (bookSize)
+        results[i].good = encodeMixRow(report.to, rowBooks, row,
+                                       importance[matrix], out.data());
+      else
+        encodeRow(report.to, row, importance[matrix], out.data());
+      results[i].good &= scalesAreFinite(report.to, out);
+      if (options.measure && results[i].good)
+        measure(row, out, rowBooks, importance[matrix], results[i]);
     });
     for (const RowResult &result : results) {
-      if (!result.finite)
-        return invalidInput(
-            fmt::format("{}: tensor {} has a value that is not finite; no "
-                        "quantised format can hold it",
-                        in.path(), ggufQuoted(tensor.name)));
+      if (!result.good)
+        return invalidInput(fmt::format(
+            "{}: tensor {} has a value that is not finite, or too large for "
+            "{}",
+            in.path(), ggufQuoted(tensor.name),
+            weightFormatInfo(report.to).name));
       report.error += result.error;
       report.power += result.power;
     }
     return Status::ok();
   }
 
-  struct RowResult {
-    bool finite = true;
-    double error = 0, power = 0;
-  };
-
-  void measure(Floats row, std::span<const uint8_t> bytes,
-               RowResult &result) const {
+  void measure(Floats row, std::span<const uint8_t> bytes, Floats rowBooks,
+               Floats weights, RowResult &result) const {
     const std::vector<float> decoded =
-        ref::weightRow({report.to, bytes, row.size()}, 0);
+        ref::weightRow({report.to, bytes, row.size(), rowBooks, 1}, 0);
     for (size_t i = 0; i < row.size(); ++i) {
+      const double w = weights.empty() ? 1 : weights[i];
       const double x = row[i], d = x - decoded[i];
-      result.error += d * d;
-      result.power += x * x;
+      result.error += w * d * d;
+      result.power += w * x * x;
     }
   }
 
   const Gguf &in;
   const GgufTensor &tensor;
   const QuantizeOptions &options;
-  uint64_t done;
   TensorReport &report;
-  std::vector<uint8_t> source, target;
+  const uint64_t columns, rowsPerMatrix, matrices, bookSize;
+  std::vector<std::vector<float>> importance; ///< [matrices]; may be empty
+  std::vector<std::optional<InputMoments>> moments; ///< [matrices]
+  std::vector<uint8_t> source, encoded;
 };
 
 } // namespace
@@ -113,6 +205,33 @@ private:
 Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
                                                const std::filesystem::path &out,
                                                const QuantizeOptions &options) {
+  std::vector<TensorReport> reports(in.tensors().size());
+  std::vector<TensorJob> jobs;
+  MixTables tables;
+  uint64_t elements = 0;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const GgufTensor &tensor = in.tensors()[i];
+    TensorReport &report = reports[i];
+    report = {tensor.name, tensor.format(), options.recipe.formatOf(tensor),
+              tensor.elements()};
+    DS4_ASSIGN(report.bytes,
+               ggufTensorBytes(tensor.name, tensor.dims,
+                               weightFormatInfo(report.to).typeId));
+    TensorJob &job = jobs.emplace_back(in, tensor, options, report);
+    job.doneBefore = elements;
+    elements += tensor.elements();
+    if (weightFormatInfo(report.from).bookLevels)
+      return invalidInput(fmt::format(
+          "tensor {} is {}, whose codebooks would be lost: start from a file "
+          "with plain formats",
+          ggufQuoted(tensor.name), weightFormatInfo(report.from).name));
+    if (!weightFormatInfo(report.to).bookLevels)
+      continue;
+    DS4_TRY(tables.check(tensor, report.to));
+    DS4_TRY(job.fit());
+    tables.add(tensor, report.to, job.books);
+  }
+
   GgufWriter writer;
   for (const std::string &key : in.keys())
     if (key != "general.file_type" && key != "general.quantization_version")
@@ -120,29 +239,11 @@ Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
   if (options.recipe.fileType)
     writer.set("general.file_type", GgufValue::of(*options.recipe.fileType));
   writer.set("general.quantization_version", GgufValue::of(uint32_t{2}));
-
-  std::vector<TensorReport> reports(in.tensors().size());
-  uint64_t elements = 0;
-  for (size_t i = 0; i < reports.size(); ++i) {
-    const GgufTensor &tensor = in.tensors()[i];
-    TensorReport &report = reports[i];
-    report = {tensor.name, tensor.format(), options.recipe.formatOf(tensor),
-              tensor.elements()};
-    if (report.from != report.to && (weightFormatInfo(report.from).bookLevels ||
-                                     weightFormatInfo(report.to).bookLevels))
-      return invalidInput(fmt::format(
-          "tensor {}: cannot go from {} to {}: codebooks are not in the tensor",
-          ggufQuoted(tensor.name), weightFormatInfo(report.from).name,
-          weightFormatInfo(report.to).name));
-    DS4_ASSIGN(report.bytes, ggufTensorBytes(tensor.name, tensor.dims,
-                                             static_cast<uint32_t>(report.to)));
+  tables.write(writer);
+  for (TensorJob &job : jobs)
     DS4_TRY(writer.addTensor(
-        tensor.name, tensor.dims, report.to,
-        [&, before = elements](const GgufWriter::Sink &sink) {
-          return TensorJob(in, tensor, options, before, report).run(sink);
-        }));
-    elements += tensor.elements();
-  }
+        job.target().name, job.target().dims, reports[&job - jobs.data()].to,
+        [&job](const GgufWriter::Sink &sink) { return job.run(sink); }));
   DS4_TRY(writer.write(out));
   return reports;
 }

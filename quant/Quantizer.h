@@ -3,6 +3,7 @@
 #ifndef DS4_QUANT_QUANTIZER_H
 #define DS4_QUANT_QUANTIZER_H
 
+#include "quant/Imatrix.h"
 #include "quant/Recipe.h"
 
 #include <filesystem>
@@ -27,6 +28,10 @@ struct TensorReport {
 
 struct QuantizeOptions {
   Recipe recipe;
+  const Imatrix *imatrix = nullptr; ///< importance of columns; null: equal
+  /// Look for codes with less error of outputs than the reference's, where the
+  /// matrix has moments; elsewhere the reference's are taken.
+  bool search = false;
   unsigned threads = 1;
   bool measure = false; ///< fill error and power of the reports
   /// Called after each piece with the elements done; may be empty.
@@ -35,8 +40,10 @@ struct QuantizeOptions {
 
 /// Writes `out`. Metadata are those of `in`; general.file_type becomes the
 /// recipe's, or goes if it has none, and general.quantization_version is 2.
-/// Errors: a value that is not finite where a format has no way to say so, a
-/// row length that a format does not allow, a tensor with learned codebooks.
+/// Codebooks of learned-level formats are fitted first, one pair an expert, and
+/// written as decode tables. Errors: a value that is not finite, a row length
+/// that a format does not allow, a tensor that comes with learned codebooks or
+/// should get them and is no expert tensor; statistics that do not fit.
 Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
                                                const std::filesystem::path &out,
                                                const QuantizeOptions &options);

@@ -21,6 +21,9 @@ usage: ds4quant IN.gguf -o OUT.gguf --recipe=NAME|FILE.toml [options]
   -o OUT.gguf            the file to write
   --recipe=NAME|FILE     which tensor gets which format; built in are
                          {}
+  --imatrix=FILE         importance of columns, in either form of llama.cpp
+  --search=better        where the matrix has moments, choose codes by the error
+                         of outputs (default: reference)
   --report               print format, bits a weight and relative squared error
                          of each tensor
   --threads=N            threads (default: all)
@@ -74,7 +77,7 @@ static void printReport(const std::vector<TensorReport> &reports) {
 
 namespace {
 struct Options {
-  std::string in, out, recipe;
+  std::string in, out, recipe, imatrix, search = "reference";
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   bool report = false;
 };
@@ -84,6 +87,12 @@ static Status run(const Options &options) {
   DS4_ASSIGN(const Gguf in, Gguf::open(options.in));
   QuantizeOptions quantize;
   DS4_ASSIGN(quantize.recipe, loadRecipe(options.recipe));
+  std::optional<Imatrix> imatrix;
+  if (!options.imatrix.empty()) {
+    DS4_ASSIGN(imatrix, Imatrix::open(options.imatrix));
+    quantize.imatrix = &*imatrix;
+  }
+  quantize.search = options.search == "better";
   quantize.threads = options.threads;
   quantize.measure = options.report;
   uint64_t elements = 0;
@@ -111,6 +120,9 @@ int main(int argc, char **argv) {
   app.add_option("in", options.in);
   app.add_option("-o", options.out);
   app.add_option("--recipe", options.recipe);
+  app.add_option("--imatrix", options.imatrix);
+  app.add_option("--search", options.search)
+      ->check(CLI::IsMember({"reference", "better"}));
   app.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
   app.add_flag("--report", options.report);
   try {

@@ -3,6 +3,8 @@
 
 #include "ops/Reference.h"
 #include "ops/test/RandomFloats.h"
+#include "quant/Encoders.h"
+#include "runtime/DecodeTables.h"
 #include "runtime/GgufWriter.h"
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 using namespace ds4;
 using namespace ds4::quant;
@@ -170,6 +173,126 @@ TEST_F(QuantizerTest, RefusesValuesThatAreNotFinite) {
   const auto reports = quantize("types = [[\"*\", 101]]");
   ASSERT_FALSE(reports);
   EXPECT_THAT(reports.error().text, HasSubstr("'weight' has a value"));
+}
+
+TEST_F(QuantizerTest, RefusesValuesThatAScaleCannotReach) {
+  weight[640] = 1e9f;
+  GgufWriter writer;
+  ASSERT_TRUE(writer.addTensor("weight", {64, 100}, WeightFormat::f32,
+                               bytesOf(weight)));
+  ASSERT_TRUE(writer.write(in));
+  for (const char *format : {"f16", "q8_0"}) {
+    const auto reports =
+        quantize(std::string("types = [[\"*\", \"") + format + "\"]]");
+    ASSERT_FALSE(reports) << format;
+    EXPECT_THAT(reports.error().text, HasSubstr("too large"));
+  }
+  EXPECT_TRUE(quantize("types = [[\"*\", \"bf16\"]]"));
+}
+
+/// A file with expert tensors of one layer.
+class ExpertsTest : public QuantizerTest {
+protected:
+  static constexpr uint64_t kColumns = 128, kRows = 16, kExperts = 3;
+
+  void SetUp() override {
+    test::Random random(2);
+    GgufWriter writer;
+    writer.set("general.architecture", GgufValue::of("deepseek4"));
+    writer.set("deepseek4.block_count", GgufValue::of(uint32_t{1}));
+    for (const char *name : kNames) {
+      std::vector<float> &values = weights[name];
+      values = random.floats(kColumns * kRows * kExperts);
+      for (float &x : values)
+        x = x * x * x;
+      ASSERT_TRUE(writer.addTensor(name, {kColumns, kRows, kExperts},
+                                   WeightFormat::f32, bytesOf(values)));
+    }
+    ASSERT_TRUE(writer.write(in));
+  }
+
+  static constexpr const char *kNames[] = {"blk.0.ffn_gate_exps.weight",
+                                           "blk.0.ffn_up_exps.weight",
+                                           "blk.0.ffn_down_exps.weight"};
+  std::map<std::string, std::vector<float>> weights;
+};
+
+TEST_F(ExpertsTest, BooksCanBeReadBack) {
+  const auto reports = quantize("types = [[\"*down*\", 105], [\"*\", 106]]");
+  ASSERT_TRUE(reports) << reports.error().text;
+  const Result<Gguf> gguf = Gguf::open(out);
+  ASSERT_TRUE(gguf);
+  const Result<DecodeTables> tables = readDecodeTables(*gguf);
+  ASSERT_TRUE(tables) << tables.error().text;
+  const std::string bytes = readFile(out);
+  for (const TensorReport &report : *reports) {
+    const GgufTensor &tensor = *gguf->findTensor(report.name);
+    const DecodeTable &table = tables->at(report.name);
+    ASSERT_EQ(table.experts, kExperts);
+    const std::span<const uint8_t> data(
+        reinterpret_cast<const uint8_t *>(bytes.data()) + tensor.fileOffset,
+        tensor.bytes);
+    double error = 0, power = 0;
+    for (uint64_t r = 0; r < tensor.rows(); ++r) {
+      const std::vector<float> row =
+          ref::weightRow({report.to, data, kColumns, table.books, kRows}, r);
+      for (uint64_t i = 0; i < kColumns; ++i) {
+        const double x = weights[report.name][r * kColumns + i];
+        error += (x - row[i]) * (x - row[i]);
+        power += x * x;
+      }
+    }
+    EXPECT_NEAR(report.relativeError(), error / power, 1e-9);
+    EXPECT_LT(error / power, report.name == kNames[2] ? 0.05 : 0.25);
+  }
+}
+
+TEST_F(ExpertsTest, TablesHaveNoPlaceForGatesOfThreeBits) {
+  const auto reports = quantize("types = [[\"*gate*\", 105]]");
+  ASSERT_FALSE(reports);
+  EXPECT_THAT(reports.error().text, HasSubstr("no decode table"));
+}
+
+TEST_F(ExpertsTest, ImportanceOfEachExpertDecides) {
+  // Expert 1 sees its first half alone; expert 2 sees nothing.
+  ImatrixCollector collector(0);
+  collector.declare(kNames[2], kColumns, kExperts);
+  std::vector<float> x(kColumns, 0.0f);
+  std::fill(x.begin(), x.begin() + kColumns / 2, 1.0f);
+  collector.add(kNames[2], 1, x);
+  std::fill(x.begin(), x.end(), 1.0f);
+  collector.add(kNames[2], 0, x);
+  const std::string path = folder + "/quantizer.imatrix";
+  ASSERT_TRUE(collector.write(path));
+  const Result<Imatrix> imatrix = Imatrix::open(path);
+  ASSERT_TRUE(imatrix);
+
+  const auto run = [&](const Imatrix *matrix) {
+    const Result<Gguf> gguf = Gguf::open(in);
+    QuantizeOptions options;
+    options.recipe = recipe("types = [[\"*\", 104]]");
+    options.imatrix = matrix;
+    EXPECT_TRUE(quantizeFile(*gguf, out, options));
+    const Result<Gguf> written = Gguf::open(out);
+    const GgufTensor &tensor = *written->findTensor(kNames[2]);
+    return readFile(out).substr(tensor.fileOffset, tensor.bytes);
+  };
+  const std::string plain = run(nullptr), weighted = run(&*imatrix);
+  const size_t expertBytes = plain.size() / kExperts;
+  std::vector<float> importance(kColumns, 0.0f);
+  std::fill(importance.begin(), importance.begin() + kColumns / 2, 1.0f);
+  const uint64_t rowBytes = expertBytes / kRows;
+  for (uint64_t r = 0; r < kRows; ++r) {
+    const Floats row =
+        Floats(weights[kNames[2]]).subspan((kRows + r) * kColumns, kColumns);
+    std::string want(rowBytes, '\0');
+    encodeRow(WeightFormat::q3_0_rocmfpx, row, importance,
+              reinterpret_cast<uint8_t *>(want.data()));
+    EXPECT_EQ(weighted.substr(expertBytes + r * rowBytes, rowBytes), want);
+  }
+  EXPECT_NE(weighted.substr(expertBytes, expertBytes),
+            plain.substr(expertBytes, expertBytes));
+  EXPECT_EQ(weighted.substr(2 * expertBytes), plain.substr(2 * expertBytes));
 }
 
 } // namespace
