@@ -5,8 +5,7 @@
 #
 #   scripts/check.sh          what CI runs
 #   scripts/check.sh --fast   format and the dev suite
-#   scripts/check.sh --long   also clang-tidy, fuzzers for 60 s each, and the
-#                             slow whole-model comparisons under sanitizers
+#   scripts/check.sh --long   also clang-tidy, and fuzzers for 60 s each
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-}

@@ -130,8 +130,6 @@ def main():
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     checks = Checks()
     env = suite_environment()
-    if mode == "--long":
-        env["DS4_LONG_TESTS"] = "1"
     checks.run("clang-format",
                ["clang-format-19", "--dry-run", "-Werror", *sources()])
     build_and_test(checks, "dev", env)
