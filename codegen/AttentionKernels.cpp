@@ -24,14 +24,23 @@ static void describeState(KernelSpec &spec, StateType state) {
       .constant("kStorage", static_cast<int64_t>(state.getStorage()));
 }
 
-/// Launch of the kernels where 8 lanes share a block of values (simulate,
-/// round_row, append).
+/// Launch of the bodies where 8 lanes share a block of values
+/// (ops/value_blocks.h): simulate, round_row, append.
 static void launchValueBlocks(KernelSpec &spec, int64_t vectors, int64_t size,
                               bool fp4) {
-  const int64_t blocks = llvm::divideCeil(size, fp4 ? 32 : 64);
-  const int64_t lanes = vectors * blocks * 8;
-  spec.block = wavesFor(lanes, 8);
-  spec.gridX = static_cast<uint32_t>(llvm::divideCeil(lanes, spec.block));
+  const int64_t blockValues = fp4 ? 32 : 64;
+  const int64_t blocks = vectors * llvm::divideCeil(size, blockValues);
+  spec.block = threadsFor(spec, blocks * 8, 8);
+  int64_t tile = spec.block / 8 * blockValues;
+  if (spec.placement.tile)
+    tile = llvm::alignTo(spec.placement.tile, blockValues);
+  spec.gridX =
+      static_cast<uint32_t>(llvm::divideCeil(blocks * blockValues, tile));
+  if (size % blockValues == 0) {
+    spec.tile = tile;
+    spec.local = true;
+  }
+  spec.constant("kTile", tile);
 }
 
 static LogicalResult describeHadamard(HadamardOp op, KernelSpec &spec) {
@@ -42,8 +51,10 @@ static LogicalResult describeHadamard(HadamardOp op, KernelSpec &spec) {
   const unsigned bits = llvm::Log2_64(n);
   const int64_t group = int64_t(1) << (bits + 1) / 2, stride = n / group;
   const int64_t blockVectors = std::clamp<int64_t>(32 / stride, 1, vectors);
-  spec.block = 32;
+  spec.block = threadsFor(spec, 32, 1);
   spec.gridX = static_cast<uint32_t>(llvm::divideCeil(vectors, blockVectors));
+  spec.tile = blockVectors * n;
+  spec.local = true;
   spec.constant("kVectors", vectors)
       .constant("kDim", n)
       .constant("kGroup", group)
@@ -58,7 +69,8 @@ static LogicalResult describeIndexScore(IndexScoreOp op, KernelSpec &spec) {
   const StateType keys = op.getKeys().getType();
   // A thread keeps its decoded key in LDS.
   const int64_t keyBytes = (keys.getWidth() | 1) * 4;
-  spec.block = 64 * keyBytes <= kLdsBytes ? 64 : 32;
+  spec.mostThreads = 64 * keyBytes <= kLdsBytes ? 64 : 32;
+  spec.block = threadsFor(spec, spec.mostThreads, spec.mostThreads / 32);
   if (spec.block * keyBytes > kLdsBytes)
     return op.emitOpError() << "has keys of " << keys.getWidth()
                             << " values; 32 of them do not fit into LDS";
@@ -98,6 +110,7 @@ static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
                                "into LDS";
   spec.block = static_cast<uint32_t>(32 * waves);
   spec.gridX = static_cast<uint32_t>(heads / (waveHeads * waves));
+  spec.tile = waveHeads * waves * size;
 
   const StateType ring = op.getRing().getType();
   const auto compressed =
@@ -133,6 +146,8 @@ void addAttentionKernels(KernelTable &kernels) {
         .constant("kRotated", dim(op.getTable(), 1))
         .constant("kInverse", op.getInverse() ? 1 : 0);
     launchElements(spec, rowElements(op.getX()));
+    // Pairs are of one tile, since those are even.
+    spec.local = spec.tile % 2 == 0;
     spec.args = {op.getX(), op.getTable(), op.getResult()};
     return success();
   });
@@ -151,7 +166,8 @@ void addAttentionKernels(KernelTable &kernels) {
   });
 
   kernels.add<RoundRowOp>([](RoundRowOp op, KernelSpec &spec) {
-    spec.constant("kDim", width(op.getX()))
+    spec.constant("kVectors", 1)
+        .constant("kDim", width(op.getX()))
         .constant("kStorage", static_cast<int64_t>(op.getStorage()));
     launchValueBlocks(spec, 1, width(op.getX()),
                       op.getStorage() == RowStorage::fp4);
@@ -161,7 +177,7 @@ void addAttentionKernels(KernelTable &kernels) {
 
   kernels.add<AppendOp>([](AppendOp op, KernelSpec &spec) {
     const StateType state = op.getState().getType();
-    spec.constant("kDim", width(op.getX()));
+    spec.constant("kVectors", 1).constant("kDim", width(op.getX()));
     describeState(spec, state);
     launchValueBlocks(spec, 1, width(op.getX()),
                       state.getStorage() == RowStorage::fp4);
@@ -175,6 +191,7 @@ void addAttentionKernels(KernelTable &kernels) {
     spec.constant("kChannels", width(op.getGate()))
         .constant("kPeriod", ape.getShape().front());
     launchElements(spec, width(op.getGate()));
+    spec.local = true;
     spec.args = {op.getGate(), op.getApe(), op.getResult()};
     return success();
   });
@@ -185,7 +202,7 @@ void addAttentionKernels(KernelTable &kernels) {
         .constant("kKvRows", op.getKvRing().getType().getRows())
         .constant("kGateRows", op.getGateRing().getType().getRows());
     // A channel is a long loop over the tokens: one a thread, small blocks.
-    launchElements(spec, width(op.getResult()), /*items=*/1, /*waves=*/2);
+    launchElements(spec, width(op.getResult()), /*perThread=*/1, /*waves=*/2);
     spec.args = {op.getKv(), op.getGate(), op.getKvRing(), op.getGateRing(),
                  op.getResult()};
     return success();
@@ -193,7 +210,7 @@ void addAttentionKernels(KernelTable &kernels) {
 
   kernels.add<TopKOp>([](TopKOp op, KernelSpec &spec) {
     const int64_t rows = dim(op.getScores(), 1);
-    spec.block = rows > 1024 ? 256 : 32;
+    spec.block = threadsFor(spec, rows > 1024 ? 256 : 32, 8);
     spec.constant("kRows", rows)
         .constant("kTopK", op.getK())
         .constant("kWindow", op.getRatio());

@@ -62,20 +62,29 @@ inline int64_t rowElements(mlir::Value activation) {
   return elements;
 }
 
-/// Threads of a block that has `lanes` to do: whole waves, at most `waves`.
-inline uint32_t wavesFor(int64_t lanes, int64_t waves) {
+/// Threads of a block: those of the launch or, if the body is free, enough for
+/// `lanes`, in whole waves, at most `waves`.
+inline uint32_t threadsFor(const KernelSpec &spec, int64_t lanes,
+                           int64_t waves) {
+  if (spec.placement.threads)
+    return spec.placement.threads;
   return static_cast<uint32_t>(
       32 * std::clamp<int64_t>((lanes + 31) / 32, 1, waves));
 }
 
-/// Launch of an elementwise kernel (ops/elements.h) over `elements` of a row:
-/// constant kItems, blocks of at most `waves` waves.
-inline void launchElements(KernelSpec &spec, int64_t elements,
-                           int64_t items = 4, int64_t waves = 8) {
-  spec.block = wavesFor((elements + items - 1) / items, waves);
-  const int64_t perBlock = spec.block * items;
-  spec.gridX = static_cast<uint32_t>((elements + perBlock - 1) / perBlock);
-  spec.constant("kItems", items);
+/// Launch of an elementwise body (ops/elements.h) over `items` of a row, each
+/// of `itemValues` values: constant kTile, blocks of at most `waves` waves with
+/// `perThread` items a thread.
+inline void launchElements(KernelSpec &spec, int64_t items,
+                           int64_t perThread = 4, int64_t waves = 8,
+                           int64_t itemValues = 1) {
+  spec.block = threadsFor(spec, (items + perThread - 1) / perThread, waves);
+  int64_t tile = spec.block * perThread;
+  if (spec.placement.tile)
+    tile = std::max<int64_t>(spec.placement.tile / itemValues, 1);
+  spec.gridX = static_cast<uint32_t>((items + tile - 1) / tile);
+  spec.tile = tile * itemValues;
+  spec.constant("kTile", tile);
 }
 
 } // namespace ds4::codegen

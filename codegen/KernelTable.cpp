@@ -1,7 +1,6 @@
-// KernelTable.cpp - look-up of entries, and the text of a unit.
+// KernelTable.cpp - look-up of entries.
 #include "codegen/KernelTable.h"
 
-#include "codegen/DeviceTexts.h"
 #include "codegen/KernelEntries.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -52,17 +51,22 @@ static int64_t rowCapacity(Operation *op) {
   return activationShape(rows.getType()).front();
 }
 
-FailureOr<KernelSpec> kernelFor(Operation *op) {
+FailureOr<KernelSpec> kernelFor(Operation *op, Placement placement) {
   auto entry = table().entries.find(op->getName().getStringRef());
   if (entry == table().entries.end())
     return op->emitOpError() << "has no kernel: add an entry to codegen/"
                                 "*Kernels.cpp";
   KernelSpec spec;
+  spec.placement = placement;
   spec.kernel = op->getName().stripDialect().str();
   spec.gridY = static_cast<uint32_t>(rowCapacity(op));
   spec.ratio = rowRatio(op);
   if (failed(entry->second(op, spec)))
     return failure();
+  if (placement.threads && spec.block != placement.threads)
+    return op->emitOpError()
+           << "needs blocks of " << spec.block
+           << " threads; its launch has blocks of " << placement.threads;
   return spec;
 }
 
@@ -71,35 +75,6 @@ std::vector<std::string> opsWithKernels() {
   for (const auto &entry : table().entries)
     names.push_back(entry.first);
   return names;
-}
-
-/// The unit for a kernel called `symbol`.
-static std::string unitText(const KernelSpec &spec, std::string_view symbol) {
-  std::string text = fmt::format("// unit {}: {}", symbol, spec.kernel);
-  if (spec.format)
-    text += fmt::format(", {}", weightFormatInfo(*spec.format).name);
-  text += fmt::format("\n#define DS4_SYMBOL {}\n#include \"prelude.h\"\n"
-                      "constexpr u32 kThreads = {};\n"
-                      "constexpr u32 kRatio = {};\n",
-                      symbol, spec.block, spec.ratio);
-  for (const KernelSpec::Constant &constant : spec.constants)
-    text += fmt::format("constexpr {} {} = {};\n", constant.type, constant.name,
-                        constant.value);
-  if (spec.format)
-    text += fmt::format("#include \"weights/{}.h\"\n",
-                        weightFormatInfo(*spec.format).name);
-  text +=
-      fmt::format("#include \"{}.hip\"\nDS4_ENTRY(DS4_SYMBOL)\n", spec.kernel);
-  return text;
-}
-
-Unit emitUnit(const KernelSpec &spec) {
-  std::string content = unitText(spec, spec.kernel);
-  for (const EmbeddedText *file : includedTexts(content))
-    content.append(file->path).append("\n").append(file->text);
-  std::string symbol =
-      fmt::format("{}_{}", spec.kernel, contentHash(content).substr(0, 8));
-  return {symbol, unitText(spec, symbol)};
 }
 
 } // namespace ds4::codegen

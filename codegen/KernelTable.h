@@ -1,10 +1,9 @@
 // KernelTable.h - which device file implements an op, with which constants,
 // grid and arguments. Entries are in *Kernels.cpp, one an op; nothing else in
-// codegen knows an op by name.
+// codegen knows an op by name. How bodies make up a launch is in LaunchSpec.h.
 #ifndef DS4_CODEGEN_KERNELTABLE_H
 #define DS4_CODEGEN_KERNELTABLE_H
 
-#include "codegen/Unit.h"
 #include "ir/Ds4Ops.h"
 #include "runtime/BundleFormat.h"
 
@@ -16,10 +15,19 @@
 
 namespace ds4::codegen {
 
-/// One kernel specialised for one op: what is printed in front of its device
-/// file, and how it is launched. Two specs with equal text share a unit.
+/// What the launch that a body is part of asks of it. 0: the body is free.
+struct Placement {
+  uint32_t threads = 0; ///< of a block
+  /// Values of a row that a block is to write (KernelSpec::tile); a body whose
+  /// tile is given by its op ignores this.
+  int64_t tile = 0;
+};
+
+/// One body specialised for one op: what is printed in front of its device
+/// file, and how many blocks of which size run it.
 class KernelSpec {
 public:
+  Placement placement;
   /// Device file without extension: "linear" means ops/linear.hip. An entry
   /// finds the op's mnemonic here.
   std::string kernel;
@@ -30,17 +38,26 @@ public:
     std::string type, name, value;
   };
   std::vector<Constant> constants;
-  /// Threads a block; also printed as kThreads.
+  /// Threads a block: placement.threads, or what suits the body best. Units
+  /// print it as kThreads.
   uint32_t block = 32;
+  /// The most threads that the body can use, for want of LDS or work.
+  uint32_t mostThreads = 1024;
   /// Blocks that work on one row.
   uint32_t gridX = 1;
+  /// Block b writes the values b * tile, ..., (b + 1) * tile - 1 of a row of
+  /// each result; 0: it does not write so.
+  int64_t tile = 0;
+  /// Of operands whose rows are as long as the results', a block reads no other
+  /// values than those of its tile.
+  bool local = false;
   /// Rows: capacity of the domain, and the domain, printed as kRatio. An entry
   /// finds the leading dimension of the first result (or operand) and
   /// rowRatio(op) here.
   uint32_t gridY = 1;
   RowRatio ratio = 1;
   /// Pointer arguments in the kernel's order, without the step, which is
-  /// always last. A null value is passed as a null pointer.
+  /// always last. A null value is a null pointer.
   llvm::SmallVector<mlir::Value> args;
   /// The kernel takes a StepStatus pointer before the step (selections).
   bool reportsNan = false;
@@ -54,16 +71,12 @@ public:
 /// says.
 RowRatio rowRatio(mlir::Operation *op);
 
-/// The spec of `op`, or a diagnostic at the op if no kernel does it.
-mlir::FailureOr<KernelSpec> kernelFor(mlir::Operation *op);
+/// The spec of `op`, or a diagnostic at the op if no kernel does it so.
+mlir::FailureOr<KernelSpec> kernelFor(mlir::Operation *op,
+                                      Placement placement = {});
 
 /// Names of all ops that have an entry ("ds4.linear"), ascending.
 std::vector<std::string> opsWithKernels();
-
-/// Text of the unit: a comment, prelude, constants, decoder, device file. The
-/// kernel's symbol is KERNEL_HASH with the first 8 hex digits of the hash of
-/// the text and of every file that it includes.
-Unit emitUnit(const KernelSpec &spec);
 
 } // namespace ds4::codegen
 

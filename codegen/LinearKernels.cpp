@@ -17,9 +17,12 @@ static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
   const int64_t waveRows = int8 ? 32 : 8;
   const int64_t waves = matrices * ((out + waveRows - 1) / waveRows);
   spec.format = weight.getFormat();
-  spec.block = waves > 1 ? 64 : 32;
+  spec.block = threadsFor(spec, waves * 32, 2);
   spec.gridX =
       static_cast<uint32_t>((waves * 32 + spec.block - 1) / spec.block);
+  // Rows of a matrix that are no whole number of waves leave gaps.
+  if (out % waveRows == 0)
+    spec.tile = spec.block / 32 * waveRows;
   spec.constant("kIn", weight.getRowElements())
       .constant("kOut", out)
       .constant("kInt8", int8);
@@ -46,7 +49,9 @@ void addLinearKernels(KernelTable &kernels) {
     const int64_t width = activationShape(op.getX().getType()).back();
     spec.constant("kWidth", width)
         .constant("kVectors", rowElements(op.getX()) / width);
-    launchElements(spec, rowElements(op.getX()) / 32, /*items=*/1);
+    launchElements(spec, rowElements(op.getX()) / 32, /*perThread=*/1,
+                   /*waves=*/8, /*itemValues=*/32);
+    spec.local = true;
     spec.args = {op.getX(), op.getResult()};
     return success();
   });

@@ -3,7 +3,7 @@
 // no kernel reads is not loaded.
 #include "codegen/PlanWriter.h"
 
-#include "codegen/KernelTable.h"
+#include "codegen/LaunchSpec.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -52,12 +52,6 @@ private:
 };
 
 } // namespace
-
-static Value storageOf(Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getX();
-  return value;
-}
 
 /// Adds a leaf unless it is there; refuses one that differs from its namesake.
 template <typename Desc>
@@ -189,16 +183,18 @@ static int layerOf(Operation *op) {
 }
 
 LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
-  FailureOr<KernelSpec> spec = kernelFor(op);
+  FailureOr<LaunchSpec> spec = launchFor(op);
   if (failed(spec))
     return failure();
   Unit unit = emitUnit(*spec);
   Launch launch;
   launch.kernel = unit.symbol;
-  launch.label = op->getName().stripDialect();
+  launch.label = spec->name;
+  if (spec->selection)
+    launch.selection = spec->selection->getName().stripDialect();
   launch.layer = layerOf(op);
   launch.grid = {spec->gridX, spec->gridY};
-  launch.block = spec->block;
+  launch.block = spec->threads;
   launch.ratio = spec->ratio;
   launch.weightBytesPerToken = spec->weightBytesPerToken;
   for (Value value : spec->args) {
@@ -207,11 +203,16 @@ LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
       return failure();
     launch.args.push_back(std::move(*arg));
   }
-  uint32_t number = function.launches.size();
-  if (spec->reportsNan)
+  const uint32_t number = function.launches.size();
+  if (spec->ticketParts) {
+    launch.args.push_back(
+        {ArgKind::tickets, {}, function.tickets * sizeof(uint32_t)});
+    function.tickets += spec->ticketParts * spec->gridY;
+  }
+  if (spec->selection)
     launch.args.push_back({ArgKind::status, {}, number * sizeof(StepStatus)});
   launch.args.push_back({ArgKind::step, {}, 0});
-  launchOf[op] = number;
+  op->walk([&](Operation *inner) { launchOf[inner] = number; });
   function.launches.push_back(std::move(launch));
   return addUnit(op, std::move(unit));
 }

@@ -11,7 +11,7 @@ using namespace ir;
 void addRoutingKernels(KernelTable &kernels) {
   kernels.add<RouteOp>([](RouteOp op, KernelSpec &spec) {
     const int64_t experts = dim(op.getLogits(), 1);
-    spec.block = wavesFor(experts, 8);
+    spec.block = threadsFor(spec, experts, 8);
     spec.constant("kExperts", experts)
         .constant("kUsed", dim(op.getExperts(), 1))
         .constantF("kScale", op.getScale().convertToFloat());
@@ -22,7 +22,7 @@ void addRoutingKernels(KernelTable &kernels) {
   });
 
   kernels.add<HashRouteOp>([](HashRouteOp op, KernelSpec &spec) {
-    spec.block = 32;
+    spec.block = threadsFor(spec, 32, 1);
     spec.constant("kExperts", dim(op.getLogits(), 1))
         .constant("kUsed", dim(op.getExperts(), 1))
         .constant("kListed", op.getTable().getType().getRowElements())
@@ -37,6 +37,7 @@ void addRoutingKernels(KernelTable &kernels) {
     spec.constant("kElements", rowElements(op.getGate()))
         .constantF("kLimit", op.getLimit().convertToFloat());
     launchElements(spec, rowElements(op.getGate()));
+    spec.local = true;
     spec.args = {op.getGate(), op.getUp(), op.getResult()};
     return success();
   });
@@ -50,7 +51,7 @@ void addRoutingKernels(KernelTable &kernels) {
   });
 
   kernels.add<ArgmaxOp>([](ArgmaxOp op, KernelSpec &spec) {
-    spec.block = wavesFor(dim(op.getLogits(), 1), 8);
+    spec.block = threadsFor(spec, dim(op.getLogits(), 1), 8);
     spec.constant("kVocab", dim(op.getLogits(), 1));
     spec.args = {op.getLogits(), op.getResult()};
     spec.reportsNan = true;

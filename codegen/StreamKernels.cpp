@@ -13,7 +13,7 @@ static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
                             float eps, float hcEps) {
   spec.format = fn.getFormat();
   // Lanes are dear on the host: a short row gets fewer waves.
-  spec.block = wavesFor(fn.getRowElements() / 16, 8);
+  spec.block = threadsFor(spec, fn.getRowElements() / 16, 8);
   spec.constant("kStreams", dim(streams, 1))
       .constant("kHidden", dim(streams, 2))
       .constant("kMixes", fn.getShape().front())
@@ -54,8 +54,10 @@ void addStreamKernels(KernelTable &kernels) {
   kernels.add<RmsNormOp>([](RmsNormOp op, KernelSpec &spec) {
     const int64_t width = activationShape(op.getX().getType()).back();
     const int64_t vectors = rowElements(op.getX()) / width;
-    spec.block = width >= 2048 ? 256 : 32;
+    spec.block = threadsFor(spec, width >= 2048 ? 256 : 32, 8);
     spec.gridX = static_cast<uint32_t>(vectors);
+    spec.tile = width;
+    spec.local = true;
     spec.constant("kVectors", vectors)
         .constant("kDim", width)
         .constant("kHasWeight", op.getWeight() ? 1 : 0)

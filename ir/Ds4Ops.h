@@ -11,6 +11,8 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -31,6 +33,12 @@ inline constexpr llvm::StringLiteral kLayerAttr = "ds4.layer";
 
 /// Shape of an activation, float or int8; the leading dimension is the rows.
 llvm::ArrayRef<int64_t> activationShape(mlir::Type type);
+
+/// The value whose bytes `value` is: through views and out of launches.
+mlir::Value storageOf(mlir::Value value);
+
+/// Whether the op is a view or a leaf: its result is no kernel's.
+bool isFree(mlir::Operation *op);
 
 } // namespace ds4::ir
 

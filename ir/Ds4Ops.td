@@ -17,6 +17,7 @@
 
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
 include "Ds4Types.td"
 
 class Ds4_Op<string mnemonic, list<Trait> traits = []>
@@ -90,6 +91,49 @@ def Ds4_ReshapeOp : Ds4_Op<"reshape", [Pure]> {
   let results = (outs Ds4_Float:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+def Ds4_LaunchOp
+    : Ds4_Op<"launch", [RecursiveMemoryEffects, NoRegionArguments,
+                        SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "ops that one kernel launch does";
+  let description = [{
+    Means its ops, one after the other: fusing changes where values live and how
+    many launches there are, never a bit. `name` says what it is, for traces.
+
+    Ops that are connected inside the launch make a part; parts share nothing
+    and run side by side. In a part, the ops that read nothing made inside are
+    its heads; they run side by side, each over all its blocks. An op that reads
+    no more of a row than one block of a single head writes follows in that
+    block. Any other op follows in the block that is the last to finish of the
+    part's heads (codegen/LaunchSpec.h).
+
+    Constraints: (C1) only ops that have a kernel of their own, and
+    `ds4.reshape`. (C2) results are the yielded values, which are made inside.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name attr-dict-with-keyword (`:` type($results)^)? $body
+  }];
+  let extraClassDeclaration = [{
+    /// The value inside that `result`, a result of this op, is.
+    ::mlir::Value getYielded(::mlir::Value result);
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_YieldOp : Ds4_Op<"yield", [Pure, Terminator,
+                                   HasParent<"LaunchOp">]> {
+  let summary = "what leaves a launch";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{ $_state.addOperands({}); }]>];
 }
 
 //===----------------------------------------------------------------------===//

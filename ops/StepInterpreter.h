@@ -87,6 +87,7 @@ private:
   Status run(ir::ArgmaxOp op);
   Status run(ir::TraceOp op);
   Status run(ir::ObserveOp op);
+  Status run(ir::LaunchOp op);
   Status run(mlir::func::ReturnOp op);
 
   Interpreter &model;

@@ -12,19 +12,16 @@
 
 constexpr u32 kRowBytes = kChannels / kBlockElements * kBlockBytes;
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *gate, const u8 *ape, float *result,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const float *gate, const u8 *ape, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   gate += static_cast<u64>(row) * kChannels;
   result += static_cast<u64>(row) * kChannels;
   ape += row_position(kRatio, step, row) % kPeriod * kRowBytes;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 c = element_of(item);
-    if (c >= kChannels)
-      return;
+  for (u32 c = tile_begin(block); c < tile_end(block, kChannels);
+       c += kThreads) {
     result[c] = gate[c] + weight_at(ape, c, nullptr);
   }
 }

@@ -4,14 +4,14 @@
 //
 // | constant | |
 // |---|---|
-// | kDim | values a row |
+// | kVectors, kDim | 1; values a row |
+// | kTile | see value_blocks.h |
 // | kRows, kRowBytes | rows of the cache, bytes of one |
 // | kStorage | 0 f32, 1 f16, 2 fp8 and a bf16 tail, 3 fp4 |
 
-#include "state_rows.h"
-
 constexpr u32 kBlock = kStorage == kFp4 ? kFp4Block : kFp8Block;
-constexpr u32 kLaneValues = kBlock / 8;
+
+#include "value_blocks.h"
 
 /// Stores the values first, first + 1, ... of a row.
 DS4_DEVICE void store_values(u8 *row, u32 first, const float *v) {
@@ -55,16 +55,17 @@ DS4_DEVICE void store_values(u8 *row, u32 first, const float *v) {
   }
 }
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *x, u8 *state, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *x, u8 *state, const Step *step) {
   const u32 row = block_y(), rows = row_count(kRatio, step);
   if (row >= rows || row + kRows < rows)
     return;
-  const u32 first = (block_x() * kThreads + thread_x()) * kLaneValues;
-  float v[kLaneValues];
-  for (u32 i = 0; i < kLaneValues; ++i)
-    v[i] =
-        first + i < kDim ? x[static_cast<u64>(row) * kDim + first + i] : 0.0f;
+  x += static_cast<u64>(row) * kDim;
   const u32 slot = row_number(kRatio, step, row) % kRows;
-  store_values(state + static_cast<u64>(slot) * kRowBytes, first, v);
+  for (u32 pass = 0; pass < kTile; pass += kPassValues) {
+    const u32 first = lane_values(block, pass).first;
+    float v[kLaneValues];
+    for (u32 i = 0; i < kLaneValues; ++i)
+      v[i] = first + i < kDim ? x[first + i] : 0.0f;
+    store_values(state + static_cast<u64>(slot) * kRowBytes, first, v);
+  }
 }

@@ -139,17 +139,16 @@ DS4_DEVICE void attend_tile(const float *q, const Rows &rows, Tile tile,
   }
 }
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *q, const float *kv, const u8 *ring,
-                const float *sinks, const u8 *compressed, const i32 *selected,
-                float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *q, const float *kv, const u8 *ring,
+                    const float *sinks, const u8 *compressed,
+                    const i32 *selected, float *result, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float k[kTile * kPitch];
   DS4_SHARED float scores[kBlockHeads * kTile], terms[kBlockHeads * kTile];
   const u32 local = wave() * kWaveHeads;
-  const u32 head = block_x() * kBlockHeads + local;
+  const u32 head = block * kBlockHeads + local;
   const u64 at = (static_cast<u64>(row) * kHeads + head) * kDim;
   const u32 position = row_position(kRatio, step, row);
   const Rows rows = {kv, ring, compressed, selected + row * kSelected,

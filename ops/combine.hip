@@ -9,19 +9,15 @@
 
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *y, const float *weights, const float *shared,
-                float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *y, const float *weights,
+                    const float *shared, float *result, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   y += static_cast<u64>(row) * kUsed * kHidden;
   weights += row * kUsed;
   const u64 first = static_cast<u64>(row) * kHidden;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 e = element_of(item);
-    if (e >= kHidden)
-      return;
+  for (u32 e = tile_begin(block); e < tile_end(block, kHidden); e += kThreads) {
     float sum = weights[0] * y[e];
     for (u32 i = 1; i < kUsed; ++i)
       sum = fma_f32(weights[i], y[i * kHidden + e], sum);

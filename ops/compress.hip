@@ -23,9 +23,9 @@ DS4_DEVICE const float *token_at(const float *rows, const float *ring,
   return ring + static_cast<u64>(position % ring_rows) * kChannels;
 }
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *kv, const float *gate, const float *kv_ring,
-                const float *gate_ring, float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *kv, const float *gate,
+                    const float *kv_ring, const float *gate_ring, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
@@ -33,10 +33,7 @@ void DS4_SYMBOL(const float *kv, const float *gate, const float *kv_ring,
   const u32 here = row_position(kRatio, step, row), end = here + kRatio;
   const u32 begin = kOverlap && here > 0 ? here - kRatio : here;
   result += static_cast<u64>(row) * kDim;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 c = element_of(item);
-    if (c >= kDim)
-      return;
+  for (u32 c = tile_begin(block); c < tile_end(block, kDim); c += kThreads) {
     // Tokens of the window itself use the second half of the channels.
     const u32 late = kOverlap ? kDim : 0;
     float m = 0.0f;

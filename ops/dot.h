@@ -2,9 +2,6 @@
 // of sums (ir/Ds4Dialect.td). Every op that has such a product uses these, so
 // that a row gives the same bits wherever it is met. The decoder of the format
 // (ops/weights/) has been included before.
-#ifndef DS4_OPS_DOT_H
-#define DS4_OPS_DOT_H
-
 #include "sums.h"
 
 /// Bytes of a row of n elements.
@@ -58,5 +55,3 @@ DS4_DEVICE float row_dot_q8(const u8 *row, const Code *codes,
                             const float *scales, u32 n) {
   return segment_sum(row_share_q8(row, codes, scales, n));
 }
-
-#endif // DS4_OPS_DOT_H

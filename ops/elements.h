@@ -1,12 +1,13 @@
-// elements.h - which elements of a row a thread of an elementwise kernel does.
-// Neighbouring threads do neighbouring elements. Constants that codegen
-// prints: kThreads, kItems (elements a thread).
-#ifndef DS4_OPS_ELEMENTS_H
-#define DS4_OPS_ELEMENTS_H
+// elements.h - which items of a row a thread of an elementwise body does: a
+// block does a tile of kTile neighbours, neighbouring threads do neighbouring
+// items:
+//
+//   for (u32 i = tile_begin(block); i < tile_end(block, n); i += kThreads)
 
-/// Number inside the row of this thread's element `item`, item < kItems.
-DS4_DEVICE u32 element_of(u32 item) {
-  return (block_x() * kItems + item) * kThreads + thread_x();
+DS4_DEVICE u32 tile_begin(u32 block) { return block * kTile + thread_x(); }
+
+/// n: items of the row.
+DS4_DEVICE u32 tile_end(u32 block, u32 n) {
+  const u32 end = (block + 1) * kTile;
+  return end < n ? end : n;
 }
-
-#endif // DS4_OPS_ELEMENTS_H

@@ -10,18 +10,14 @@
 #include "dot.h"
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const i32 *tokens, const u8 *table, float *result,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const i32 *tokens, const u8 *table,
+                    float *result, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   table += static_cast<u64>(tokens[row]) * row_bytes(kHidden);
   result += static_cast<u64>(row) * kStreams * kHidden;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 e = element_of(item);
-    if (e >= kHidden)
-      return;
+  for (u32 e = tile_begin(block); e < tile_end(block, kHidden); e += kThreads) {
     const float value = weight_at(table, e, nullptr);
     for (u32 m = 0; m < kStreams; ++m)
       result[m * kHidden + e] = value;

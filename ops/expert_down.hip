@@ -12,20 +12,21 @@
 
 #include "products.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const u8 *__restrict__ h, const i32 *__restrict__ experts,
-                const u8 *__restrict__ weight, const float *__restrict__ books,
-                float *__restrict__ result, const Step *step) {
+DS4_DEVICE void run(u32 block, const u8 *__restrict__ h,
+                    const i32 *__restrict__ experts,
+                    const u8 *__restrict__ weight,
+                    const float *__restrict__ books, float *__restrict__ result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   constexpr u32 kTiles = (kOut + kWaveRows - 1) / kWaveRows;
-  const u32 slot = grid_wave() / kTiles;
+  const u32 slot = grid_wave(block) / kTiles;
   if (slot >= kUsed)
     return;
   const u64 vector = static_cast<u64>(row) * kUsed + slot;
   const u32 expert = static_cast<u32>(experts[vector]);
   wave_product(weight + static_cast<u64>(expert) * kOut * row_bytes(kIn), kOut,
                h + vector * kVectorBytes, books + expert * 2 * kBookLevels,
-               grid_wave() % kTiles * kWaveRows, result + vector * kOut);
+               grid_wave(block) % kTiles * kWaveRows, result + vector * kOut);
 }

@@ -26,13 +26,13 @@ template <u32 n> DS4_DEVICE void butterflies(float (&v)[n]) {
       }
 }
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *x, float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *x, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float shared[kBlockVectors * kPitch];
-  const u32 first = block_x() * kBlockVectors;
+  const u32 first = block * kBlockVectors;
   const u32 left = kVectors - first;
   const u32 vectors = left < kBlockVectors ? left : kBlockVectors;
   x += (static_cast<u64>(row) * kVectors + first) * kDim;

@@ -9,9 +9,9 @@
 
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *y, const float *streams, const float *post,
-                const float *comb, float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *y, const float *streams,
+                    const float *post, const float *comb, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
@@ -20,10 +20,7 @@ void DS4_SYMBOL(const float *y, const float *streams, const float *post,
   result += static_cast<u64>(row) * kStreams * kHidden;
   post += row * kStreams;
   comb += row * kStreams * kStreams;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 e = element_of(item);
-    if (e >= kHidden)
-      return;
+  for (u32 e = tile_begin(block); e < tile_end(block, kHidden); e += kThreads) {
     float x[kStreams];
     for (u32 j = 0; j < kStreams; ++j)
       x[j] = streams[j * kHidden + e];

@@ -11,9 +11,9 @@
 
 #include "streams.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *streams, const u8 *fn, const float *scale,
-                const float *base, float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *streams, const u8 *fn,
+                    const float *scale, const float *base, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;

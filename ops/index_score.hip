@@ -19,10 +19,10 @@
 // Odd, so that lanes that read one element of their keys meet different banks.
 constexpr u32 kPitch = kDim | 1;
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *__restrict__ q, const float *__restrict__ weights,
-                const u8 *__restrict__ keys, float *__restrict__ result,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const float *__restrict__ q,
+                    const float *__restrict__ weights,
+                    const u8 *__restrict__ keys, float *__restrict__ result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
@@ -35,7 +35,7 @@ void DS4_SYMBOL(const float *__restrict__ q, const float *__restrict__ weights,
   q += static_cast<u64>(row) * kHeads * kDim;
   weights += row * kHeads;
   result += static_cast<u64>(row) * kRows;
-  for (u32 w = block_x() * kThreads + thread_x(); w < visible;
+  for (u32 w = block * kThreads + thread_x(); w < visible;
        w += kBlocks * kThreads) {
     const u8 *packed = keys + static_cast<u64>(w) * kRowBytes;
     for (u32 i = 0; i < kDim; ++i)

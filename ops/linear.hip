@@ -11,18 +11,18 @@
 
 #include "products.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const u8 *__restrict__ x, const u8 *__restrict__ weight,
-                float *__restrict__ result, const Step *step) {
+DS4_DEVICE void run(u32 block, const u8 *__restrict__ x,
+                    const u8 *__restrict__ weight, float *__restrict__ result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   constexpr u32 kTiles = (kOut + kWaveRows - 1) / kWaveRows;
-  const u32 group = grid_wave() / kTiles;
+  const u32 group = grid_wave(block) / kTiles;
   if (group >= kGroups)
     return;
   const u64 vector = static_cast<u64>(row) * kGroups + group;
   wave_product(weight + static_cast<u64>(group) * kOut * row_bytes(kIn), kOut,
                x + vector * kVectorBytes, nullptr,
-               grid_wave() % kTiles * kWaveRows, result + vector * kOut);
+               grid_wave(block) % kTiles * kWaveRows, result + vector * kOut);
 }

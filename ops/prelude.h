@@ -277,6 +277,27 @@ DS4_DEVICE void count_shared(u32 *count) {
 #endif
 }
 
+/// Adds 1 to a count that other blocks count in too; returns what it was.
+DS4_DEVICE u32 count_device(u32 *count) {
+#if defined(__CUDACC_RTC__)
+  return atomicAdd(count, 1u);
+#else
+  return __atomic_fetch_add(count, 1u, __ATOMIC_ACQ_REL);
+#endif
+}
+
+/// What this thread wrote before is visible to the device before what it writes
+/// after; what it reads after is what others wrote before theirs.
+DS4_DEVICE void device_fence() {
+#if defined(DS4_TARGET_AMD)
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent");
+#elif defined(__CUDACC_RTC__)
+  __threadfence();
+#else
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#endif
+}
+
 /// Sum over the 8 lanes 8g ... 8g + 7 of a group, by lane xor 1, 2, 4; every
 /// lane gets the sum of its group.
 DS4_DEVICE float segment_sum(float value) {
@@ -380,6 +401,32 @@ DS4_DEVICE u32 row_number(u32 ratio, const Step *step, u32 i) {
 /// Position of row i of tokens or windows in the sequence.
 DS4_DEVICE u32 row_position(u32 ratio, const Step *step, u32 i) {
   return row_number(ratio, step, i) * ratio;
+}
+
+/// A kernel's argument as whatever pointer a body takes.
+struct AnyPointer {
+  void *address;
+  template <typename T> DS4_DEVICE operator T *() const {
+    return static_cast<T *>(address);
+  }
+};
+
+/// Whether the calling block is the last of `blocks` that come here, and what
+/// the others wrote before they came is visible to it. `ticket` is 0 before and
+/// after; all threads of a block come together.
+DS4_DEVICE bool last_block(u32 *ticket, u32 blocks) {
+  DS4_SHARED u32 before;
+  device_fence();
+  barrier();
+  if (thread_x() == 0)
+    before = count_device(ticket);
+  barrier();
+  if (before != blocks - 1)
+    return false;
+  device_fence();
+  if (thread_x() == 0)
+    *ticket = 0;
+  return true;
 }
 
 /// A selection met a NaN in row `row`. Any such row may stay: several blocks

@@ -1,9 +1,6 @@
 // products.h - matrix times vector by waves, shared by linear and the experts:
 // a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
 // prints: kIn (columns), kInt8 (the vector is int8 codes and scales), kThreads.
-#ifndef DS4_OPS_PRODUCTS_H
-#define DS4_OPS_PRODUCTS_H
-
 #include "dot.h"
 
 /// int8: 8 lanes a row, a lane a segment, 8 rows a lane. f32: all lanes share
@@ -14,7 +11,9 @@ constexpr u32 kWaveRows = kInt8 ? 32 : 8;
 constexpr u32 kVectorBytes = kInt8 ? kIn + kIn / 32 * 4 : kIn * 4;
 
 /// The wave's number in its row of the grid.
-DS4_DEVICE u32 grid_wave() { return block_x() * (kThreads / kWave) + wave(); }
+DS4_DEVICE u32 grid_wave(u32 block) {
+  return block * (kThreads / kWave) + wave();
+}
 
 /// y[i] = matrix[i] . x for first <= i < first + kWaveRows, i < rows, by one
 /// whole wave.
@@ -45,5 +44,3 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
       y[first + lane()] = sum;
   }
 }
-
-#endif // DS4_OPS_PRODUCTS_H

@@ -12,28 +12,25 @@
 
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *__restrict__ x, u8 *__restrict__ result,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const float *__restrict__ x,
+                    u8 *__restrict__ result, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   constexpr u32 kBlocks = kWidth / 32;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 i = element_of(item);
-    if (i >= kVectors * kBlocks)
-      return;
-    const u32 block = i % kBlocks;
+  for (u32 i = tile_begin(block); i < tile_end(block, kVectors * kBlocks);
+       i += kThreads) {
+    const u32 group = i % kBlocks;
     const u64 vector = static_cast<u64>(row) * kVectors + i / kBlocks;
-    const float *values = x + vector * kWidth + 32 * block;
+    const float *values = x + vector * kWidth + 32 * group;
     u8 *codes = result + vector * (kWidth + 4 * kBlocks);
 
     float amax = 0.0f;
     for (u32 j = 0; j < 32; ++j)
       amax = max_abs(amax, values[j]);
     const float scale = int8_scale(amax);
-    reinterpret_cast<float *>(codes + kWidth)[block] = scale;
+    reinterpret_cast<float *>(codes + kWidth)[group] = scale;
     for (u32 j = 0; j < 32; ++j)
-      codes[32 * block + j] = static_cast<u8>(int8_code(values[j], scale));
+      codes[32 * group + j] = static_cast<u8>(int8_code(values[j], scale));
   }
 }

@@ -11,9 +11,8 @@
 
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *x, const float *table, float *result,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const float *x, const float *table,
+                    float *result, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
@@ -21,10 +20,8 @@ void DS4_SYMBOL(const float *x, const float *table, float *result,
   result += static_cast<u64>(row) * kVectors * kDim;
   // cos and sin of pair i are values 2i and 2i + 1.
   table += static_cast<u64>(row_position(kRatio, step, row)) * kRotated;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 e = element_of(item);
-    if (e >= kVectors * kDim)
-      return;
+  for (u32 e = tile_begin(block); e < tile_end(block, kVectors * kDim);
+       e += kThreads) {
     const u32 at = e % kDim;
     if (at < kDim - kRotated) {
       result[e] = x[e];

@@ -3,13 +3,13 @@
 //
 // | constant | |
 // |---|---|
-// | kDim | values a row |
+// | kVectors, kDim | 1; values a row |
+// | kTile | see value_blocks.h |
 // | kStorage | 0 f32, 1 f16, 2 fp8 and a bf16 tail, 3 fp4 |
 
-#include "state_rows.h"
-
 constexpr u32 kBlock = kStorage == kFp4 ? kFp4Block : kFp8Block;
-constexpr u32 kLaneValues = kBlock / 8;
+
+#include "value_blocks.h"
 
 /// The value that x reads back as; e: exponent byte of its block.
 DS4_DEVICE float stored(float x, u32 i, u32 e) {
@@ -23,23 +23,25 @@ DS4_DEVICE float stored(float x, u32 i, u32 e) {
                              : f32_from_bf16(bf16_from_f32(x));
 }
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *x, float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *x, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
-  const u32 first = (block_x() * kThreads + thread_x()) * kLaneValues;
-  const u64 at = static_cast<u64>(row) * kDim;
-
-  float v[kLaneValues];
-  for (u32 i = 0; i < kLaneValues; ++i)
-    v[i] = first + i < kDim ? x[at + first + i] : 0.0f;
-  u32 e = 0;
-  if constexpr (kStorage == kFp8)
-    e = fp8_exponent(group_max_abs(v, kLaneValues));
-  if constexpr (kStorage == kFp4)
-    e = fp4_exponent(group_max_abs(v, kLaneValues));
-  for (u32 i = 0; i < kLaneValues; ++i)
-    if (first + i < kDim)
-      result[at + first + i] = stored(v[i], first + i, e);
+  x += static_cast<u64>(row) * kDim;
+  result += static_cast<u64>(row) * kDim;
+  for (u32 pass = 0; pass < kTile; pass += kPassValues) {
+    const u32 first = lane_values(block, pass).first;
+    float v[kLaneValues];
+    for (u32 i = 0; i < kLaneValues; ++i)
+      v[i] = first + i < kDim ? x[first + i] : 0.0f;
+    u32 e = 0;
+    if constexpr (kStorage == kFp8)
+      e = fp8_exponent(group_max_abs(v, kLaneValues));
+    if constexpr (kStorage == kFp4)
+      e = fp4_exponent(group_max_abs(v, kLaneValues));
+    for (u32 i = 0; i < kLaneValues; ++i)
+      if (first + i < kDim)
+        result[first + i] = stored(v[i], first + i, e);
+  }
 }

@@ -13,9 +13,9 @@
 #include "router.h"
 #include "selection.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *logits, const float *bias, i32 *experts,
-                float *weights, StepStatus *status, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *logits, const float *bias,
+                    i32 *experts, float *weights, StepStatus *status,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;

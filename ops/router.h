@@ -1,8 +1,5 @@
 // router.h - what route and hash_route share: the score of an expert and the
 // weights of the chosen ones. Constants: kUsed, kScale.
-#ifndef DS4_OPS_ROUTER_H
-#define DS4_OPS_ROUTER_H
-
 /// sqrt(softplus(logit)).
 DS4_DEVICE float router_score(float logit) {
   return sqrt_f32(softplus_f32(logit));
@@ -15,5 +12,3 @@ DS4_DEVICE float router_weight(const float *chosen, u32 i) {
     sum += chosen[j];
   return div_f32(chosen[i], max_f32(sum, 0x1p-14f)) * kScale;
 }
-
-#endif // DS4_OPS_ROUTER_H

@@ -1,8 +1,5 @@
 // selection.h - order of scores in selections (top_k, argmax, route): an
 // integer key a score, and running sums of counts in LDS.
-#ifndef DS4_OPS_SELECTION_H
-#define DS4_OPS_SELECTION_H
-
 /// Key with the order of the floats: greater float, greater key; -0 and +0
 /// have one key. The place of a NaN is fixed but means nothing.
 DS4_DEVICE u32 order_key(float score) {
@@ -32,5 +29,3 @@ DS4_DEVICE u32 sum_before(const u32 *values, const u32 *groups, u32 i) {
     sum += values[j];
   return sum;
 }
-
-#endif // DS4_OPS_SELECTION_H

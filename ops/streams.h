@@ -2,9 +2,6 @@
 // head_collapse: dot products of all streams, laid end to end, with the rows of
 // a small weight, and their mean square. A block of whole waves does a row.
 // Constants: kStreams, kHidden, kMixes (rows of the weight), kEps, kThreads.
-#ifndef DS4_OPS_STREAMS_H
-#define DS4_OPS_STREAMS_H
-
 #include "dot.h"
 #include "sums.h"
 
@@ -32,5 +29,3 @@ DS4_DEVICE void stream_mixes(const float *f, const u8 *fn, float *mixes) {
   }
   barrier();
 }
-
-#endif // DS4_OPS_STREAMS_H

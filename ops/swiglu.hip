@@ -9,17 +9,14 @@
 
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *gate, const float *up, float *result,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const float *gate, const float *up,
+                    float *result, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u64 first = static_cast<u64>(row) * kElements;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 e = element_of(item);
-    if (e >= kElements)
-      return;
+  for (u32 e = tile_begin(block); e < tile_end(block, kElements);
+       e += kThreads) {
     const float raw_g = gate[first + e], raw_u = up[first + e];
     const float g = raw_g > kLimit ? kLimit : raw_g;
     const float u = raw_u > kLimit ? kLimit : raw_u < -kLimit ? -kLimit : raw_u;

@@ -7,17 +7,15 @@
 
 #include "elements.h"
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *x, float *result, const Step *step) {
+DS4_DEVICE void run(u32 block, const float *x, float *result,
+                    const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u64 from = static_cast<u64>(row_number(kRatio, step, row)) * kElements;
   const u64 to = static_cast<u64>(row) * kElements;
-  for (u32 item = 0; item < kItems; ++item) {
-    const u32 e = element_of(item);
-    if (e >= kElements)
-      return;
+  for (u32 e = tile_begin(block); e < tile_end(block, kElements);
+       e += kThreads) {
     result[to + e] = x[from + e];
   }
 }

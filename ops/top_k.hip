@@ -13,9 +13,8 @@
 
 constexpr u32 kBins = 256;
 
-DS4_KERNEL(kThreads)
-void DS4_SYMBOL(const float *scores, i32 *result, StepStatus *status,
-                const Step *step) {
+DS4_DEVICE void run(u32 block, const float *scores, i32 *result,
+                    StepStatus *status, const Step *step) {
   const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;

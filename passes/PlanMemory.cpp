@@ -49,13 +49,6 @@ private:
 
 } // namespace
 
-/// The op that owns the bytes of `value`: through views.
-static Value storageOf(Value value) {
-  while (auto view = value.getDefiningOp<ReshapeOp>())
-    value = view.getX();
-  return value;
-}
-
 /// Bytes of an activation, or nothing for a type without a static size.
 static std::optional<int64_t> bytesOf(Type type) {
   if (auto q8 = dyn_cast<Q8Type>(type)) {
@@ -72,11 +65,6 @@ static std::optional<int64_t> bytesOf(Type type) {
          llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
 }
 
-/// Whether the op's results live outside the arena.
-static bool isLeaf(Operation *op) {
-  return isa<WeightOp, BooksOp, StateOp, RopeTableOp>(op);
-}
-
 LogicalResult PlanMemoryPass::collect(func::FuncOp function,
                                       std::vector<Buffer> &buffers) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
@@ -89,21 +77,33 @@ LogicalResult PlanMemoryPass::collect(func::FuncOp function,
     bool isReturn = isa<func::ReturnOp>(op);
     if (!isReturn && !isa_and_nonnull<Ds4Dialect>(op.getDialect()))
       return op.emitOpError() << "is not an op of the ds4 dialect";
-    if (!isa<TraceOp>(op))
-      for (Value operand : op.getOperands())
+    // The ops of a launch run at one time: what they make and read is live
+    // during all of it.
+    op.walk([&](Operation *inner) {
+      if (isa<TraceOp>(inner))
+        return;
+      for (Value operand : inner->getOperands())
         if (auto it = bufferOf.find(storageOf(operand)); it != bufferOf.end())
           buffers[it->second].last = number;
-    if (isLeaf(&op) || isa<ReshapeOp>(op))
-      continue;
-    for (Value result : op.getResults()) {
-      std::optional<int64_t> bytes = bytesOf(result.getType());
-      if (!bytes)
-        return op.emitOpError()
-               << "result " << result.getType() << " has no static size";
-      bufferOf[result] = buffers.size();
-      int64_t size = llvm::alignTo(*bytes, kAlignment);
-      buffers.push_back({result, size, number, number});
-    }
+    });
+    WalkResult walk = op.walk([&](Operation *inner) {
+      if (isFree(inner) || isa<LaunchOp>(inner))
+        return WalkResult::advance();
+      for (Value result : inner->getResults()) {
+        std::optional<int64_t> bytes = bytesOf(result.getType());
+        if (!bytes) {
+          inner->emitOpError()
+              << "result " << result.getType() << " has no static size";
+          return WalkResult::interrupt();
+        }
+        bufferOf[result] = buffers.size();
+        int64_t size = llvm::alignTo(*bytes, kAlignment);
+        buffers.push_back({result, size, number, number});
+      }
+      return WalkResult::advance();
+    });
+    if (walk.wasInterrupted())
+      return failure();
   }
   return success();
 }

@@ -46,6 +46,7 @@ constexpr ArgKindInfo kArgKinds[] = {
     {ArgKind::tokens, "tokens", ArgPayload::nothing},
     {ArgKind::step, "step", ArgPayload::nothing},
     {ArgKind::status, "status", ArgPayload::offset},
+    {ArgKind::tickets, "tickets", ArgPayload::offset},
     {ArgKind::null, "null", ArgPayload::nothing},
 };
 
@@ -104,6 +105,7 @@ template <typename Archive> static void describe(Archive &json, Launch &it) {
   json.field("ratio", it.ratio);
   json.field("args", it.args);
   json.field("weight_bytes_per_token", it.weightBytesPerToken);
+  json.field("selection", it.selection);
 }
 
 template <typename Archive>
@@ -133,6 +135,7 @@ template <typename Archive> static void describe(Archive &json, Function &it) {
   json.field("capacity", it.capacity);
   json.field("outputs", it.outputs);
   json.field("arena_bytes", it.arenaBytes);
+  json.field("tickets", it.tickets);
   json.field("logits", it.logits);
   json.field("argmax", it.argmax);
   json.field("launches", it.launches);
@@ -479,6 +482,9 @@ struct PlanNames {
     case ArgKind::status:
       return arg.offset % sizeof(StepStatus) == 0 &&
              arg.offset / sizeof(StepStatus) < function.launches.size();
+    case ArgKind::tickets:
+      return arg.offset % sizeof(uint32_t) == 0 &&
+             arg.offset / sizeof(uint32_t) < function.tickets;
     case ArgKind::tokens:
     case ArgKind::step:
     case ArgKind::null:

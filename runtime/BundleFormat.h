@@ -25,7 +25,7 @@
 namespace ds4 {
 
 /// Version of these structs; a bundle of another version is refused.
-inline constexpr int kBundleVersion = 1;
+inline constexpr int kBundleVersion = 2;
 
 /// What one step processes; a device buffer of this layout is the last
 /// argument of every kernel. Layout is shared with ops/prelude.h.
@@ -45,21 +45,22 @@ struct StepStatus {
 
 /// Where a kernel argument points.
 enum class ArgKind {
-  arena,  ///< offset into the function's arena
-  weight, ///< a tensor of the model file, by its GGUF name
-  books,  ///< decode table of the weight `name`, f32 [E, 2, levels]
-  state,  ///< a cache, by name
-  table,  ///< a RopeTable, by name
-  tokens, ///< i32 [capacity]: the step's token ids
-  step,   ///< Step
-  status, ///< StepStatus [launches]; offset in bytes of the launch's own
-  null,   ///< a null pointer: an operand that the op does not have
+  arena,   ///< offset into the function's arena
+  weight,  ///< a tensor of the model file, by its GGUF name
+  books,   ///< decode table of the weight `name`, f32 [E, 2, levels]
+  state,   ///< a cache, by name
+  table,   ///< a RopeTable, by name
+  tokens,  ///< i32 [capacity]: the step's token ids
+  step,    ///< Step
+  status,  ///< StepStatus [launches]; offset in bytes of the launch's own
+  tickets, ///< u32 [Function::tickets], zero between steps; offset in bytes
+  null,    ///< a null pointer: an operand that the op does not have
 };
 
 struct Arg {
   ArgKind kind;
   std::string name{};  ///< for weight, books, state, table
-  uint64_t offset = 0; ///< bytes, for arena and status
+  uint64_t offset = 0; ///< bytes, for arena, status and tickets
 
   bool operator==(const Arg &) const = default;
 };
@@ -79,15 +80,16 @@ inline int64_t rowsInStep(RowRatio ratio, const Step &step) {
 /// kernel returns at once for rows that do not exist, so a captured graph
 /// may launch all of them and the host target only those of the step.
 struct Launch {
-  std::string kernel; ///< symbol; also the unit's name
-  std::string label;  ///< op mnemonic, for traces and messages
-  int layer = -1;     ///< -1: outside the layers
+  std::string kernel;    ///< symbol; also the unit's name
+  std::string label;     ///< op mnemonic or name of the fusion, for traces
+  int layer = -1;        ///< -1: outside the layers
   std::array<uint32_t, 2> grid{1, 1};
   uint32_t block = 32; ///< threads; a multiple of 32
   RowRatio ratio = 1;
   std::vector<Arg> args;
   /// Weight bytes that one token reads here (experts: the used ones).
   uint64_t weightBytesPerToken = 0;
+  std::string selection{}; ///< the op that may report a NaN; empty: none
 };
 
 /// An activation that `ds4run --check` compares with a dump.
@@ -121,6 +123,8 @@ struct Function {
   uint32_t capacity = 1; ///< most tokens a step
   uint32_t outputs = 1;  ///< most logits rows a step
   uint64_t arenaBytes = 0;
+  /// Counts by which blocks of a launch find out which is the last.
+  uint64_t tickets = 0;
   Arg logits; ///< f32 [outputs, vocab]
   Arg argmax; ///< i32 [outputs]
   std::vector<Launch> launches;

@@ -181,12 +181,14 @@ Status Session::bindAll() {
   DS4_TRY(device->loadObject(bundle.path / object->file));
   uint32_t capacity = 1;
   size_t launches = 1;
+  uint64_t mostTickets = 0;
   for (const Function &function : bundle.plan.functions) {
     if (std::ranges::find(kPhases, function.name) == std::end(kPhases))
       continue;
     phases.push_back(function);
     capacity = std::max(capacity, function.capacity);
     launches = std::max(launches, function.launches.size());
+    mostTickets = std::max(mostTickets, function.tickets);
   }
   if (phases.empty())
     return invalidInput(
@@ -195,6 +197,8 @@ Status Session::bindAll() {
   DS4_ASSIGN(tokens, allocate(capacity * sizeof(int32_t), "token ids"));
   DS4_ASSIGN(step, allocate(sizeof(Step), "step"));
   DS4_ASSIGN(status, allocate(launches * sizeof(StepStatus), "status"));
+  clearTickets.resize(mostTickets);
+  DS4_ASSIGN(tickets, allocate(mostTickets * sizeof(uint32_t), "tickets"));
   for (const Function &function : phases) {
     DS4_ASSIGN(BoundFunction bound, bind(function));
     boundPhases.push_back(std::move(bound));
@@ -262,6 +266,8 @@ Result<void *> Session::resolve(const Function &function, const Arg &arg,
     return within(arena, function.arenaBytes);
   case ArgKind::status:
     return within(status, function.launches.size() * sizeof(StepStatus));
+  case ArgKind::tickets:
+    return within(tickets, function.tickets * sizeof(uint32_t));
   case ArgKind::weight:
     return named(weights, "weight");
   case ArgKind::books:
@@ -378,6 +384,11 @@ Status Session::runStep(const Function &function, const BoundFunction &bound,
                         std::span<const int32_t> ids, const Step &next) {
   DS4_TRY(device->copyIn(tokens, ids.data(), ids.size_bytes()));
   DS4_TRY(device->copyIn(step, &next, sizeof next));
+  // A launch that failed may have left some.
+  if (ticketsTaken)
+    DS4_TRY(device->copyIn(tickets, clearTickets.data(),
+                           clearTickets.size() * sizeof(uint32_t)));
+  ticketsTaken = function.tickets != 0;
   for (uint32_t i = 0; i < function.launches.size(); ++i) {
     const Launch &launch = function.launches[i];
     int64_t rows = rowsInStep(launch.ratio, next);
@@ -402,6 +413,7 @@ Status Session::runStep(const Function &function, const BoundFunction &bound,
       DS4_TRY(copyObservations(function, bound, i, next));
   }
   DS4_TRY(device->synchronize());
+  ticketsTaken = false;
   return checkStatus(function, next);
 }
 
@@ -458,7 +470,7 @@ Status Session::checkStatus(const Function &function, const Step &next) {
                  fmt::format("{}{} met a NaN at token position {} ({} step); "
                              "the weights or the kernels are wrong, find the "
                              "first bad layer with ds4run --check",
-                             launch.label, place,
+                             launch.selection, place,
                              rowPosition(launch.ratio, next, reports[i].row),
                              function.name)};
   }

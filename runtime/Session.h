@@ -155,10 +155,13 @@ private:
   std::vector<void *> allocations; ///< freed by the destructor
   std::map<std::string, void *, std::less<>> weights, books, states, tables;
   void *arena = nullptr;
-  void *tokens = nullptr;       ///< i32 [capacity of the largest function]
-  void *step = nullptr;         ///< Step
-  void *status = nullptr;       ///< StepStatus [most launches of a function]
-  std::vector<Function> phases; ///< those that forward() runs
+  void *tokens = nullptr;  ///< i32 [capacity of the largest function]
+  void *step = nullptr;    ///< Step
+  void *status = nullptr;  ///< StepStatus [most launches of a function]
+  void *tickets = nullptr; ///< u32 [most tickets of a function]
+  std::vector<uint32_t> clearTickets; ///< as many zeros
+  bool ticketsTaken = false;          ///< a step began and did not end
+  std::vector<Function> phases;       ///< those that forward() runs
   std::vector<BoundFunction> boundPhases;
 
   uint32_t rollbackLimit = 0;

@@ -1,6 +1,6 @@
 // Units and the scan of what they include.
-#include "codegen/KernelTable.h"
 #include "codegen/DeviceTexts.h"
+#include "codegen/LaunchSpec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,47 +11,59 @@ using namespace ds4;
 using namespace ds4::codegen;
 using testing::Contains;
 
-static KernelSpec linearSpec() {
-  KernelSpec spec;
-  spec.kernel = "linear";
-  spec.format = WeightFormat::q8_0;
-  spec.block = 64;
-  spec.constant("kIn", 256).constantF("kEps", 1e-6f);
+static LaunchSpec linearLaunch() {
+  LaunchSpec spec;
+  spec.name = "linear";
+  spec.threads = 64;
+  spec.parts.resize(1);
+  KernelSpec &body = spec.parts[0].heads.emplace_back().body;
+  body.kernel = "linear";
+  body.format = WeightFormat::q8_0;
+  body.constant("kIn", 256).constantF("kEps", 1e-6f);
   return spec;
 }
 
 TEST(EmitUnit, Text) {
-  Unit unit = emitUnit(linearSpec());
+  Unit unit = emitUnit(linearLaunch());
   EXPECT_EQ(unit.symbol.size(), std::string("linear_01234567").size());
   EXPECT_EQ(unit.text, "// unit " + unit.symbol +
-                           ": linear, q8_0\n"
-                           "#define DS4_SYMBOL " +
-                           unit.symbol +
-                           "\n"
-                           "#include \"prelude.h\"\n"
+                           ": linear\n"
+                           "#include \"common.h\"\n"
                            "constexpr u32 kThreads = 64;\n"
+                           "\n"
+                           "namespace body0 { // linear, q8_0\n"
                            "constexpr u32 kRatio = 1;\n"
                            "constexpr u32 kIn = 256;\n"
                            "constexpr float kEps = 0x1.0c6f7ap-20f;\n"
                            "#include \"weights/q8_0.h\"\n"
                            "#include \"linear.hip\"\n"
-                           "DS4_ENTRY(DS4_SYMBOL)\n");
+                           "} // namespace body0\n"
+                           "\n"
+                           "DS4_KERNEL(kThreads)\n"
+                           "void " +
+                           unit.symbol +
+                           "(const Step *step) {\n"
+                           "  const u32 block = block_x();\n"
+                           "  body0::run(block, step);\n"
+                           "}\n"
+                           "DS4_ENTRY(" +
+                           unit.symbol + ")\n");
 }
 
 TEST(EmitUnit, SymbolFollowsFromTheText) {
-  Unit unit = emitUnit(linearSpec());
-  EXPECT_EQ(emitUnit(linearSpec()).symbol, unit.symbol);
-  KernelSpec other = linearSpec();
-  other.ratio = 4;
+  Unit unit = emitUnit(linearLaunch());
+  EXPECT_EQ(emitUnit(linearLaunch()).symbol, unit.symbol);
+  LaunchSpec other = linearLaunch();
+  other.parts[0].heads[0].body.ratio = 4;
   EXPECT_NE(emitUnit(other).symbol, unit.symbol);
-  other = linearSpec();
-  other.format = WeightFormat::q6_K;
+  other = linearLaunch();
+  other.parts[0].heads[0].body.format = WeightFormat::q6_K;
   EXPECT_NE(emitUnit(other).symbol, unit.symbol);
 }
 
 TEST(DeviceTexts, IncludesAreFollowed) {
   std::vector<std::string> paths;
-  for (const EmbeddedText *file : includedTexts(emitUnit(linearSpec()).text))
+  for (const EmbeddedText *file : includedTexts(emitUnit(linearLaunch()).text))
     paths.emplace_back(file->path);
   // numbers.h only through the prelude, dot.h only through the kernel.
   for (const char *path :

@@ -9,6 +9,7 @@
 // CHECK-NEXT:     "capacity": 8,
 // CHECK-NEXT:     "outputs": 2,
 // CHECK-NEXT:     "arena_bytes": {{[0-9]+}},
+// CHECK-NEXT:     "tickets": 0,
 // CHECK-NEXT:     "logits": "[[LOGITS:arena:[0-9]+]]",
 // CHECK-NEXT:     "argmax": "[[ARGMAX:arena:[0-9]+]]",
 // CHECK-NEXT:     "launches": [
@@ -22,13 +23,13 @@
 // CHECK-NEXT:         "args": ["tokens", "weight:token_embd.weight", "[[X:arena:[0-9]+]]", "step"],
 // CHECK:              "label": "rms_norm",
 // CHECK-NEXT:         "layer": 3,
-// CHECK:              "args": ["[[X]]", "null", "{{arena:[0-9]+}}", "step"],
+// CHECK:              "args": ["[[X]]", "{{arena:[0-9]+}}", "step"],
 // CHECK:              "label": "take_outputs",
 // CHECK:              "label": "linear",
 // CHECK:              "grid": [{{[0-9]+}}, 2],
 // CHECK:              "ratio": 0,
 // CHECK:              "args": ["{{.+}}", "weight:output.weight", "[[LOGITS]]", "step"],
-// CHECK-NEXT:         "weight_bytes_per_token": 6528
+// CHECK-NEXT:         "weight_bytes_per_token": 6528,
 // CHECK:              "label": "argmax",
 // CHECK:              "args": ["[[LOGITS]]", "[[ARGMAX]]", "status:32", "step"],
 // CHECK:          "traces": [

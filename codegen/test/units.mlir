@@ -4,17 +4,22 @@
 
 // Text of a unit: constants in front of a device file, one a line. Ops of equal
 // shape share a unit: the second rms_norm adds none.
-// CHECK:      // unit [[LINEAR:linear_[0-9a-f]{8}]]: linear, q8_0
-// CHECK-NEXT: #define DS4_SYMBOL [[LINEAR]]
-// CHECK-NEXT: #include "prelude.h"
+// CHECK:      // unit [[LINEAR:linear_[0-9a-f]{8}]]: linear
+// CHECK-NEXT: #include "common.h"
 // CHECK-NEXT: constexpr u32 kThreads = {{[0-9]+}};
+// CHECK:      namespace body0 { // linear, q8_0
 // CHECK-NEXT: constexpr u32 kRatio = 0;
 // CHECK-NEXT: constexpr u32 kIn = 64;
 // CHECK-NEXT: constexpr u32 kOut = 96;
 // CHECK-NEXT: constexpr u32 kInt8 = 0;
 // CHECK:      #include "weights/q8_0.h"
 // CHECK-NEXT: #include "linear.hip"
-// CHECK-NEXT: DS4_ENTRY(DS4_SYMBOL)
+// CHECK-NEXT: }
+// CHECK:      void [[LINEAR]](void *a0, void *a1, void *a2, const Step *step) {
+// CHECK-NEXT:   const u32 block = block_x();
+// CHECK-NEXT:   body0::run(block, AnyPointer{a0}, AnyPointer{a1}, AnyPointer{a2}, step);
+// CHECK-NEXT: }
+// CHECK-NEXT: DS4_ENTRY([[LINEAR]])
 // CHECK-EMPTY:
 // COUNT: {{^}}5{{$}}
 module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128} {

@@ -266,3 +266,31 @@ func.func @argmax_c1(%x: tensor<2x64xf32>) {
   %0 = ds4.argmax %x : (tensor<2x64xf32>) -> tensor<1xi32>
   return
 }
+
+// -----
+func.func @launch_c1() {
+  ds4.launch "leaf" {
+    // expected-error @+1 {{has no kernel and cannot be in a launch}}
+    %0 = ds4.weight "w" : !ds4.weight<64xf32>
+  }
+  return
+}
+
+// -----
+func.func @launch_c2_types(%x: tensor<1x64xf32>) {
+  // expected-error @+1 {{yields 1 values whose types are not those of its 1 results}}
+  %0 = ds4.launch "types" : tensor<1x32xf32> {
+    %1 = ds4.rms_norm %x eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
+    ds4.yield %1 : tensor<1x64xf32>
+  }
+  return
+}
+
+// -----
+func.func @launch_c2_outside(%x: tensor<1x64xf32>) {
+  // expected-error @+1 {{yields a value that is made outside}}
+  %0 = ds4.launch "outside" : tensor<1x64xf32> {
+    ds4.yield %x : tensor<1x64xf32>
+  }
+  return
+}

@@ -52,3 +52,21 @@ func.func @experts(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>) {
   %0:2 = ds4.expert_gate_up %x, %e, %g, %u books %gb, %ub : (tensor<1x128xf32>, tensor<1x3xi32>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, tensor<8x2x4xf32>, tensor<8x2x4xf32>) -> (tensor<1x3x32xf32>, tensor<1x3x32xf32>)
   return
 }
+
+// CHECK-LABEL: func.func @launch(
+// CHECK:         %[[R:.+]]:2 = ds4.launch "norms" attributes {ds4.layer = 1 : i32} : tensor<1x64xf32>, tensor<1x64xf32> {
+// CHECK:           ds4.yield %{{.+}}, %{{.+}} : tensor<1x64xf32>, tensor<1x64xf32>
+// CHECK:         ds4.launch "nothing leaves" {
+// CHECK-NOT:       ds4.yield
+func.func @launch(%x: tensor<1x64xf32>) -> tensor<1x64xf32> {
+  %ring = ds4.state "blk.0.kv" : !ds4.state<64x64xf16>
+  %r:2 = ds4.launch "norms" attributes {ds4.layer = 1 : i32} : tensor<1x64xf32>, tensor<1x64xf32> {
+    %a = ds4.rms_norm %x eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
+    %b = ds4.rms_norm %a eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
+    ds4.yield %b, %a : tensor<1x64xf32>, tensor<1x64xf32>
+  }
+  ds4.launch "nothing leaves" {
+    ds4.append %x, %ring : tensor<1x64xf32>, !ds4.state<64x64xf16>
+  }
+  return %r#0 : tensor<1x64xf32>
+}

@@ -2,7 +2,7 @@
 #include "ops/test/KernelHarness.h"
 
 #include "codegen/HostCompiler.h"
-#include "codegen/KernelTable.h"
+#include "codegen/LaunchSpec.h"
 #include "runtime/Device.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -70,7 +70,8 @@ struct Compiled {
   std::string symbol;
   uint32_t gridX, gridY, block;
   bool reportsNan;
-  std::vector<uint64_t> argBytes; ///< 0: a null argument
+  std::vector<uint64_t> argBytes; ///< 0: an operand that is not there
+  uint64_t tickets;
 };
 
 /// Every declared kernel, compiled, and the two devices that have them.
@@ -86,14 +87,22 @@ public:
       if (!module)
         die("cannot read " + kernel.module);
       auto function = *module->getOps<mlir::func::FuncOp>().begin();
-      auto spec = kernelFor(&function.getBody().front().front());
+      auto spec = launchFor(&function.getBody().front().front());
       if (mlir::failed(spec))
         die("no kernel for " + kernel.module);
       const Unit unit = emitUnit(*spec);
       units.insert({unit.symbol, unit});
-      Compiled entry{unit.symbol, spec->gridX,      spec->gridY,
-                     spec->block, spec->reportsNan, {}};
-      for (mlir::Value value : spec->args)
+      Compiled entry{unit.symbol,
+                     spec->gridX,
+                     spec->gridY,
+                     spec->threads,
+                     spec->selection != nullptr,
+                     {},
+                     spec->ticketParts * spec->gridY};
+      const bool alone = spec->bodies().size() == 1;
+      for (mlir::Value value :
+           alone ? llvm::ArrayRef(spec->bodies().front()->args)
+                 : llvm::ArrayRef(spec->args))
         entry.argBytes.push_back(value ? bytesOfType(value.getType()) : 0);
       kernels.push_back(entry);
     }
@@ -151,12 +160,13 @@ StepStatus launch(Device &device, const Compiled &kernel, const Step &step,
     args.push_back(buffers.emplace_back(device, bytes).get());
   };
   for (const Bytes &bytes : contents)
-    if (bytes.empty())
-      args.push_back(nullptr);
-    else
+    if (!bytes.empty())
       add(bytes);
   Bytes statusBytes(sizeof(StepStatus), 0), stepBytes(sizeof(Step));
   std::memcpy(stepBytes.data(), &step, sizeof(Step));
+  Bytes tickets(kernel.tickets * sizeof(uint32_t), 0);
+  if (kernel.tickets)
+    add(tickets);
   if (kernel.reportsNan)
     add(statusBytes);
   add(stepBytes);
@@ -167,6 +177,11 @@ StepStatus launch(Device &device, const Compiled &kernel, const Step &step,
   for (Bytes &bytes : contents)
     if (!bytes.empty())
       (buffer++)->read(bytes);
+  if (kernel.tickets) {
+    (buffer++)->read(tickets);
+    EXPECT_EQ(tickets, Bytes(tickets.size(), 0))
+        << kernel.symbol << " leaves tickets behind";
+  }
   if (kernel.reportsNan)
     buffer->read(statusBytes);
   StepStatus status;

@@ -1,7 +1,4 @@
 // bf16.h - weights as bfloat16.
-#ifndef DS4_OPS_WEIGHTS_BF16_H
-#define DS4_OPS_WEIGHTS_BF16_H
-
 #include "formats.h"
 
 using namespace format_bf16;
@@ -10,5 +7,3 @@ using namespace format_bf16;
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   return f32_from_bf16(load_u16(row + 2 * i));
 }
-
-#endif // DS4_OPS_WEIGHTS_BF16_H

@@ -1,7 +1,4 @@
 // f32.h - weights as binary32.
-#ifndef DS4_OPS_WEIGHTS_F32_H
-#define DS4_OPS_WEIGHTS_F32_H
-
 #include "formats.h"
 
 using namespace format_f32;
@@ -10,5 +7,3 @@ using namespace format_f32;
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   return float_of(load_u32(row + 4 * i));
 }
-
-#endif // DS4_OPS_WEIGHTS_F32_H

@@ -6,7 +6,7 @@
 //   u32 signs_at(group, l)    their signs, a bit each
 //   float scale_at(group)
 //
-// Value: signed magnitude times scale. No guard, as in group_dot.h.
+// Value: signed magnitude times scale.
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {

@@ -5,7 +5,7 @@
 //   float scale_at(group, part)
 //
 // and kScales, the scales of 32 elements. Value: level times scale. The last
-// line of a decoder; no guard, since the tests include every decoder.
+// line of a decoder.
 
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {

@@ -1,9 +1,6 @@
 // iq2_xxs.h - ggml's IQ2_XXS: 256 elements in 66 bytes; an f16 d, then 8 bytes
 // for each 32 elements: 4 indices of grid entries of 8 elements, a word of 4
 // times 7 bits of signs and 4 bits c; value = d (2 c + 1) / 8 level.
-#ifndef DS4_OPS_WEIGHTS_IQ2_XXS_H
-#define DS4_OPS_WEIGHTS_IQ2_XXS_H
-
 #include "even_signs.h"
 #include "formats.h"
 #include "grids.h"
@@ -36,5 +33,3 @@ DS4_DEVICE float scale_at(const Group &group) {
 }
 
 #include "grid_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_IQ2_XXS_H

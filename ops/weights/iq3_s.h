@@ -2,9 +2,6 @@
 // indices of grid entries of 4 elements, 8 bytes of their ninth bits, 32 bytes
 // of signs, 4 bytes of nibbles c (one for 32 elements);
 // value = d (2 c + 1) level.
-#ifndef DS4_OPS_WEIGHTS_IQ3_S_H
-#define DS4_OPS_WEIGHTS_IQ3_S_H
-
 #include "formats.h"
 #include "grids.h"
 
@@ -40,5 +37,3 @@ DS4_DEVICE float scale_at(const Group &group) {
 }
 
 #include "grid_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_IQ3_S_H

@@ -1,9 +1,6 @@
 // iq3_xxs.h - ggml's IQ3_XXS: 256 elements in 98 bytes; an f16 d, 64 indices of
 // grid entries of 4 elements, then for each 32 elements a word of 4 times 7
 // bits of signs and 4 bits c; value = d (2 c + 1) / 4 level.
-#ifndef DS4_OPS_WEIGHTS_IQ3_XXS_H
-#define DS4_OPS_WEIGHTS_IQ3_XXS_H
-
 #include "even_signs.h"
 #include "formats.h"
 #include "grids.h"
@@ -37,5 +34,3 @@ DS4_DEVICE float scale_at(const Group &group) {
 }
 
 #include "grid_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_IQ3_XXS_H

@@ -1,8 +1,5 @@
 // iq4_nl.h - ggml's IQ4_NL: an f16 scale d, then 16 bytes of nibbles as in Q4_0
 // that index 16 uneven levels; value = d level.
-#ifndef DS4_OPS_WEIGHTS_IQ4_NL_H
-#define DS4_OPS_WEIGHTS_IQ4_NL_H
-
 #include "formats.h"
 
 using namespace format_iq4_nl;
@@ -25,5 +22,3 @@ DS4_DEVICE float scale_at(const Group &group, u32) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_IQ4_NL_H

@@ -1,9 +1,6 @@
 // iq4_xs.h - ggml's IQ4_XS: 256 elements in 136 bytes; an f16 d, a half word of
 // high pairs of scales, 4 bytes of their low nibbles (one scale for 32
 // elements), 8 times 16 bytes as in IQ4_NL; value = d (scale - 32) level.
-#ifndef DS4_OPS_WEIGHTS_IQ4_XS_H
-#define DS4_OPS_WEIGHTS_IQ4_XS_H
-
 #include "formats.h"
 
 using namespace format_iq4_xs;
@@ -32,5 +29,3 @@ DS4_DEVICE float scale_at(const Group &group, u32) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_IQ4_XS_H

@@ -1,9 +1,6 @@
 // mxfp4.h - OCP MXFP4 as ggml stores it: an exponent byte e, then 16 bytes of
 // nibbles as in Q4_0, E2M1 codes; levels are doubled, value = level 2^(e -
 // 128).
-#ifndef DS4_OPS_WEIGHTS_MXFP4_H
-#define DS4_OPS_WEIGHTS_MXFP4_H
-
 #include "formats.h"
 
 using namespace format_mxfp4;
@@ -28,5 +25,3 @@ DS4_DEVICE float scale_at(const Group &group, u32) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_MXFP4_H

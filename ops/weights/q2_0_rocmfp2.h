@@ -1,8 +1,5 @@
 // q2_0_rocmfp2.h - ROCmFP2, dual reading (type 107): 8 bytes of 2-bit codes, a
 // UE4M3 scale byte for each half; level = code - 1.
-#ifndef DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H
-#define DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -31,5 +28,3 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   }
   return acc;
 }
-
-#endif // DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_H

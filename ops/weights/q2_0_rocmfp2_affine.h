@@ -1,8 +1,5 @@
 // q2_0_rocmfp2_affine.h - ROCmFP2 in the affine reading (type 107): 8 bytes of
 // 2-bit codes, UE4M3 bytes of scale and offset; value = scale code - offset.
-#ifndef DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_AFFINE_H
-#define DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_AFFINE_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -30,5 +27,3 @@ DS4_DEVICE float minimum_at(const Group &group, u32) {
 }
 
 #include "group_dot_minimum.h"
-
-#endif // DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_AFFINE_H

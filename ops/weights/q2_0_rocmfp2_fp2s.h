@@ -1,8 +1,5 @@
 // q2_0_rocmfp2_fp2s.h - ROCmFP2 in the reading fp2s (type 107): as in the dual
 // reading, but bit 7 of a scale byte negates the levels of its half.
-#ifndef DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_FP2S_H
-#define DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_FP2S_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -27,5 +24,3 @@ DS4_DEVICE float scale_at(const Group &group, u32 part) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_FP2S_H

@@ -1,8 +1,5 @@
 // q2_0_rocmfp2_s40.h - ROCmFP2 with levels -4, -1, 1, 4 (type 111, also written
 // as 107): 8 bytes of 2-bit codes, a UE4M3 scale byte for each half.
-#ifndef DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_S40_H
-#define DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_S40_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -26,5 +23,3 @@ DS4_DEVICE float scale_at(const Group &group, u32 part) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q2_0_ROCMFP2_S40_H

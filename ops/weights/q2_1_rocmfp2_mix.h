@@ -1,9 +1,6 @@
 // q2_1_rocmfp2_mix.h - adaptive ROCmFP2 (type 106): 2-bit codes as in type 107;
 // the byte of a half is a UE4M3 scale in bits 0-6 and the codebook in bit 7.
 // books: the expert's f32 [2, 4].
-#ifndef DS4_OPS_WEIGHTS_Q2_1_ROCMFP2_MIX_H
-#define DS4_OPS_WEIGHTS_Q2_1_ROCMFP2_MIX_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -16,5 +13,3 @@ DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *books) {
   return books[4 * (meta >> 7) + fp2_code(block, i % 32)] *
          f32_from_ue4m3(meta & 0x7f);
 }
-
-#endif // DS4_OPS_WEIGHTS_Q2_1_ROCMFP2_MIX_H

@@ -2,9 +2,6 @@
 // (scale in the low nibble, minimum in the high one), 64 bytes of 2-bit codes,
 // f16 d and dmin; value = d scale code - dmin minimum. Of 128 elements group g
 // of 32 is at bit 2 g of 32 bytes.
-#ifndef DS4_OPS_WEIGHTS_Q2_K_H
-#define DS4_OPS_WEIGHTS_Q2_K_H
-
 #include "formats.h"
 
 using namespace format_q2_K;
@@ -35,5 +32,3 @@ DS4_DEVICE float minimum_at(const Group &group, u32 part) {
 }
 
 #include "group_dot_minimum.h"
-
-#endif // DS4_OPS_WEIGHTS_Q2_K_H

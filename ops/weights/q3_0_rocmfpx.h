@@ -1,8 +1,5 @@
 // q3_0_rocmfpx.h - ROCmFP3 (type 104): a stream of 32 3-bit codes, a UE4M3
 // scale byte for each half.
-#ifndef DS4_OPS_WEIGHTS_Q3_0_ROCMFPX_H
-#define DS4_OPS_WEIGHTS_Q3_0_ROCMFPX_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -34,5 +31,3 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   }
   return acc;
 }
-
-#endif // DS4_OPS_WEIGHTS_Q3_0_ROCMFPX_H

@@ -1,9 +1,6 @@
 // q3_1_rocmfp3_mix.h - adaptive ROCmFP3 (type 105): 3-bit codes as in type 104;
 // the byte of a half is a UE4M3 scale in bits 0-6 and the codebook in bit 7.
 // books: the expert's f32 [2, 8].
-#ifndef DS4_OPS_WEIGHTS_Q3_1_ROCMFP3_MIX_H
-#define DS4_OPS_WEIGHTS_Q3_1_ROCMFP3_MIX_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -16,5 +13,3 @@ DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *books) {
   return books[8 * (meta >> 7) + fp3_code(block, i % 32)] *
          f32_from_ue4m3(meta & 0x7f);
 }
-
-#endif // DS4_OPS_WEIGHTS_Q3_1_ROCMFP3_MIX_H

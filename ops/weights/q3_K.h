@@ -2,9 +2,6 @@
 // bytes of low pairs, 12 bytes of 6-bit scales (one for each 16 elements), an
 // f16 d; value = d (scale - 32) (code - 4). Of 128 elements group g of 32 has
 // its pairs at bit 2 g of 32 bytes; of 256, its third bits at bit g.
-#ifndef DS4_OPS_WEIGHTS_Q3_K_H
-#define DS4_OPS_WEIGHTS_Q3_K_H
-
 #include "formats.h"
 
 using namespace format_q3_K;
@@ -44,5 +41,3 @@ DS4_DEVICE float scale_at(const Group &group, u32 part) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q3_K_H

@@ -1,8 +1,5 @@
 // q4_0.h - ggml's Q4_0: an f16 scale d, then 16 bytes of nibbles; element j is
 // the low nibble of byte j, 16 + j the high one; value = d (code - 8).
-#ifndef DS4_OPS_WEIGHTS_Q4_0_H
-#define DS4_OPS_WEIGHTS_Q4_0_H
-
 #include "formats.h"
 
 using namespace format_q4_0;
@@ -25,5 +22,3 @@ DS4_DEVICE float scale_at(const Group &group, u32) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q4_0_H

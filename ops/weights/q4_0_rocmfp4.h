@@ -1,8 +1,5 @@
 // q4_0_rocmfp4.h - ROCmFP4 (type 100): 16 bytes of nibbles, a UE4M3 scale byte
 // for each half; element j is the low nibble of byte j, 16 + j the high one.
-#ifndef DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_H
-#define DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -26,5 +23,3 @@ DS4_DEVICE float scale_at(const Group &group, u32 part) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_H

@@ -1,8 +1,5 @@
 // q4_0_rocmfp4_fast.h - ROCmFP4 fast (type 101): 16 bytes of nibbles, a UE4M3
 // scale byte; element j is the low nibble of byte j, 16 + j the high one.
-#ifndef DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H
-#define DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H
-
 #include "codes.h"
 #include "formats.h"
 
@@ -26,5 +23,3 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
            fp4_level(block[j] >> 4) * codes[16 + j];
   return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
 }
-
-#endif // DS4_OPS_WEIGHTS_Q4_0_ROCMFP4_FAST_H

@@ -1,8 +1,5 @@
 // q4_1.h - ggml's Q4_1: f16 d and m, then 16 bytes of nibbles as in Q4_0;
 // value = d code + m.
-#ifndef DS4_OPS_WEIGHTS_Q4_1_H
-#define DS4_OPS_WEIGHTS_Q4_1_H
-
 #include "formats.h"
 
 using namespace format_q4_1;
@@ -29,5 +26,3 @@ DS4_DEVICE float minimum_at(const Group &group, u32) {
 }
 
 #include "group_dot_minimum.h"
-
-#endif // DS4_OPS_WEIGHTS_Q4_1_H

@@ -2,9 +2,6 @@
 // scales and minimums (one of each for 32 elements), 128 bytes of nibbles;
 // value = d scale code - dmin minimum. Of 64 elements the first 32 are the low
 // nibbles of 32 bytes.
-#ifndef DS4_OPS_WEIGHTS_Q4_K_H
-#define DS4_OPS_WEIGHTS_Q4_K_H
-
 #include "formats.h"
 #include "k_pairs.h"
 
@@ -43,5 +40,3 @@ DS4_DEVICE float minimum_at(const Group &group, u32) {
 }
 
 #include "group_dot_minimum.h"
-
-#endif // DS4_OPS_WEIGHTS_Q4_K_H

@@ -1,8 +1,5 @@
 // q5_0.h - ggml's Q5_0: an f16 scale d, a word of fifth bits, 16 bytes of
 // nibbles as in Q4_0; value = d (code - 16).
-#ifndef DS4_OPS_WEIGHTS_Q5_0_H
-#define DS4_OPS_WEIGHTS_Q5_0_H
-
 #include "formats.h"
 
 using namespace format_q5_0;
@@ -28,5 +25,3 @@ DS4_DEVICE float scale_at(const Group &group, u32) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q5_0_H

@@ -1,8 +1,5 @@
 // q5_1.h - ggml's Q5_1: f16 d and m, a word of fifth bits, 16 bytes of nibbles
 // as in Q4_0; value = d code + m.
-#ifndef DS4_OPS_WEIGHTS_Q5_1_H
-#define DS4_OPS_WEIGHTS_Q5_1_H
-
 #include "formats.h"
 
 using namespace format_q5_1;
@@ -32,5 +29,3 @@ DS4_DEVICE float minimum_at(const Group &group, u32) {
 }
 
 #include "group_dot_minimum.h"
-
-#endif // DS4_OPS_WEIGHTS_Q5_1_H

@@ -1,9 +1,6 @@
 // q5_K.h - ggml's Q5_K: 256 elements in 176 bytes; f16 d and dmin, 12 bytes of
 // scales and minimums as in Q4_K, 32 bytes of fifth bits (group g of 32
 // elements at bit g), 128 bytes of nibbles as in Q4_K.
-#ifndef DS4_OPS_WEIGHTS_Q5_K_H
-#define DS4_OPS_WEIGHTS_Q5_K_H
-
 #include "formats.h"
 #include "k_pairs.h"
 
@@ -44,5 +41,3 @@ DS4_DEVICE float minimum_at(const Group &group, u32) {
 }
 
 #include "group_dot_minimum.h"
-
-#endif // DS4_OPS_WEIGHTS_Q5_K_H

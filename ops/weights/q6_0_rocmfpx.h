@@ -1,9 +1,6 @@
 // q6_0_rocmfpx.h - ROCmFP6 (type 102): a stream of 32 6-bit codes, a UE4M3
 // scale byte for each half; bit 5 of a code is the sign, the others the
 // magnitude.
-#ifndef DS4_OPS_WEIGHTS_Q6_0_ROCMFPX_H
-#define DS4_OPS_WEIGHTS_Q6_0_ROCMFPX_H
-
 #include "formats.h"
 
 using namespace format_q6_0_rocmfpx;
@@ -29,5 +26,3 @@ DS4_DEVICE float scale_at(const Group &group, u32 part) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q6_0_ROCMFPX_H

@@ -4,9 +4,6 @@
 //
 // Of 128 elements, group g of 32 has its nibbles in bytes 32 (g % 2), ..., in
 // the high half for g >= 2, and its bit pairs at bit 2 g of 32 bytes.
-#ifndef DS4_OPS_WEIGHTS_Q6_K_H
-#define DS4_OPS_WEIGHTS_Q6_K_H
-
 #include "formats.h"
 
 using namespace format_q6_K;
@@ -59,5 +56,3 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   }
   return acc;
 }
-
-#endif // DS4_OPS_WEIGHTS_Q6_K_H

@@ -1,7 +1,4 @@
 // q8_0.h - ggml's Q8_0: an f16 scale d, then 32 int8; value = d q.
-#ifndef DS4_OPS_WEIGHTS_Q8_0_H
-#define DS4_OPS_WEIGHTS_Q8_0_H
-
 #include "formats.h"
 
 using namespace format_q8_0;
@@ -23,5 +20,3 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     sum += static_cast<i8>(block[2 + i]) * codes[i];
   return fma_f32(static_cast<float>(sum), load_f16(block) * d, acc);
 }
-
-#endif // DS4_OPS_WEIGHTS_Q8_0_H

@@ -1,7 +1,4 @@
 // q8_0_rocmfpx.h - ROCmFP8 (type 103): 32 int8, then a UE4M3 scale byte.
-#ifndef DS4_OPS_WEIGHTS_Q8_0_ROCMFPX_H
-#define DS4_OPS_WEIGHTS_Q8_0_ROCMFPX_H
-
 #include "formats.h"
 
 using namespace format_q8_0_rocmfpx;
@@ -24,5 +21,3 @@ DS4_DEVICE float scale_at(const Group &group, u32) {
 }
 
 #include "group_dot.h"
-
-#endif // DS4_OPS_WEIGHTS_Q8_0_ROCMFPX_H

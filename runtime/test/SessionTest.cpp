@@ -51,6 +51,7 @@ Function phase(std::string name, uint32_t capacity, uint32_t outputs) {
                    {ArgKind::null, {}, 0},
                    {ArgKind::step, {}, 0}};
   Launch route{"route_0", "route", 5, {1, capacity}, 32, 1, {}, 100};
+  route.selection = "route";
   route.args = {{ArgKind::tokens, {}, 0}, status(2), {ArgKind::step, {}, 0}};
   Launch head{"head_0", "linear", -1, {2, outputs}, 32, 0, {}, 7};
   head.args = {{ArgKind::tokens, {}, 0},

@@ -1,0 +1,60 @@
+// LaunchSpec.h - how the bodies of one or more ops make up a kernel launch, and
+// the text of its unit. An op outside any ds4.launch is a launch of one body.
+#ifndef DS4_CODEGEN_LAUNCHSPEC_H
+#define DS4_CODEGEN_LAUNCHSPEC_H
+
+#include "codegen/KernelTable.h"
+#include "codegen/Unit.h"
+
+#include <string>
+#include <vector>
+
+namespace ds4::codegen {
+
+/// A body that runs over all its blocks, and the bodies that its blocks run
+/// afterwards, each on the tile that the block has written.
+struct LaunchHead {
+  KernelSpec body;
+  std::vector<KernelSpec> followers; ///< of the tile
+};
+
+/// Heads side by side; then, in the block that finishes last, the tail's bodies
+/// one after the other.
+struct LaunchPart {
+  std::vector<LaunchHead> heads;
+  std::vector<KernelSpec> tail;
+
+  uint32_t blocks() const;
+  /// Whether blocks have to find out which is the last.
+  bool takesTickets() const { return !tail.empty() && blocks() > 1; }
+};
+
+struct LaunchSpec {
+  std::string name;     ///< the op's mnemonic or the ds4.launch's name
+  uint32_t threads = 0; ///< of a block
+  uint32_t gridX = 0, gridY = 0;
+  RowRatio ratio = 1;
+  /// Blocks of part 0 come first, then those of part 1, ....
+  std::vector<LaunchPart> parts;
+  /// Distinct pointer arguments; behind them come the tickets (u32 [parts that
+  /// take them, gridY], zero), the status and the step.
+  std::vector<mlir::Value> args;
+  uint32_t ticketParts = 0;
+  mlir::Operation *selection = nullptr; ///< the op that may report a NaN
+  uint64_t weightBytesPerToken = 0;
+
+  std::vector<const KernelSpec *> bodies() const;
+};
+
+/// How `op` is launched, or a diagnostic if it cannot be.
+mlir::FailureOr<LaunchSpec> launchFor(mlir::Operation *op);
+
+/// Text of the unit: headers, a namespace for each body with its constants,
+/// decoder and device file, and the kernel that calls them. The kernel's symbol
+/// is NAME_HASH with the first 8 hex digits of the hash of the text and of
+/// every file that it includes.
+Unit emitUnit(const LaunchSpec &spec);
+
+} // namespace ds4::codegen
+
+#endif // DS4_CODEGEN_LAUNCHSPEC_H

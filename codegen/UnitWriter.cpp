@@ -1,0 +1,210 @@
+// UnitWriter.cpp - the text of a launch's unit.
+#include "codegen/LaunchSpec.h"
+
+#include "codegen/DeviceTexts.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+using namespace mlir;
+
+namespace ds4::codegen {
+
+using namespace ir;
+
+namespace {
+
+class UnitWriter {
+public:
+  UnitWriter(const LaunchSpec &spec, std::string_view symbol)
+      : spec(spec), symbol(symbol) {}
+  std::string write();
+
+private:
+  void line(std::string_view text) {
+    out += fmt::format("{:{}}{}\n", "", indent, text);
+  }
+  void writeBody(const KernelSpec &body);
+  void writeKernel();
+  void writePart(const LaunchPart &part);
+  void writeHead(const LaunchHead &head, std::string_view block);
+  std::string call(const KernelSpec &body, std::string_view block);
+
+  const LaunchSpec &spec;
+  std::string_view symbol;
+  std::string out;
+  unsigned indent = 0;
+  /// Text of a body's namespace, and its number: equal bodies share one.
+  std::map<std::string, unsigned> bodies;
+  uint32_t tickets = 0; ///< parts that took some so far
+};
+
+} // namespace
+
+/// Constants, decoder and device file of a body.
+static std::string bodyText(const KernelSpec &body) {
+  std::string text = fmt::format("constexpr u32 kRatio = {};\n", body.ratio);
+  for (const KernelSpec::Constant &constant : body.constants)
+    text += fmt::format("constexpr {} {} = {};\n", constant.type, constant.name,
+                        constant.value);
+  if (body.format)
+    text += fmt::format("#include \"weights/{}.h\"\n",
+                        weightFormatInfo(*body.format).name);
+  return text + fmt::format("#include \"{}.hip\"\n", body.kernel);
+}
+
+static std::string titleOf(const KernelSpec &body) {
+  std::string title = body.kernel;
+  if (body.format)
+    title += fmt::format(", {}", weightFormatInfo(*body.format).name);
+  return title;
+}
+
+void UnitWriter::writeBody(const KernelSpec &body) {
+  auto [it, isNew] = bodies.try_emplace(bodyText(body), bodies.size());
+  if (!isNew)
+    return;
+  out += fmt::format("\nnamespace body{0} {{ // {1}\n{2}}} // namespace "
+                     "body{0}\n",
+                     it->second, titleOf(body), it->first);
+}
+
+/// `bodyN::run(block, arguments)`.
+std::string UnitWriter::call(const KernelSpec &body, std::string_view block) {
+  std::vector<std::string> args{std::string(block)};
+  for (Value value : body.args) {
+    if (!value) {
+      args.push_back("nullptr");
+      continue;
+    }
+    const auto it =
+        std::find(spec.args.begin(), spec.args.end(), storageOf(value));
+    args.push_back(
+        fmt::format("AnyPointer{{a{}}}", std::distance(spec.args.begin(), it)));
+  }
+  if (body.reportsNan)
+    args.push_back("status");
+  args.push_back("step");
+  return fmt::format("body{}::run({});", bodies.at(bodyText(body)),
+                     fmt::join(args, ", "));
+}
+
+void UnitWriter::writeHead(const LaunchHead &head, std::string_view block) {
+  line(call(head.body, block));
+  for (const KernelSpec &follower : head.followers) {
+    line("barrier();");
+    const int64_t blocks = head.body.tile / follower.tile;
+    if (blocks == 1) {
+      line(call(follower, block));
+      continue;
+    }
+    line(fmt::format("for (u32 i = 0; i < {}; ++i) {{", blocks));
+    line("  " + call(follower, fmt::format("({}) * {} + i", block, blocks)));
+    line("  barrier();");
+    line("}");
+  }
+}
+
+void UnitWriter::writePart(const LaunchPart &part) {
+  uint32_t first = 0;
+  for (size_t i = 0; i < part.heads.size(); ++i) {
+    const LaunchHead &head = part.heads[i];
+    const std::string block =
+        first ? fmt::format("block - {}", first) : std::string("block");
+    if (part.heads.size() == 1) {
+      writeHead(head, block);
+      break;
+    }
+    first += head.body.gridX;
+    const std::string open = i == 0 ? "" : "} else ";
+    line(i + 1 < part.heads.size()
+             ? fmt::format("{}if (block < {}) {{", open, first)
+             : open + "{");
+    indent += 2;
+    writeHead(head, block);
+    indent -= 2;
+  }
+  if (part.heads.size() > 1)
+    line("}");
+  if (part.tail.empty())
+    return;
+  if (part.takesTickets())
+    line(fmt::format(
+        "if (!last_block(tickets + {} + block_y(), {}))\n{:{}}  return;",
+        tickets++ * spec.gridY, part.blocks(), "", indent));
+  else
+    line("barrier();");
+  for (size_t i = 0; i < part.tail.size(); ++i) {
+    const KernelSpec &body = part.tail[i];
+    if (body.gridX > 1) {
+      line(fmt::format("for (u32 i = 0; i < {}; ++i) {{", body.gridX));
+      line("  " + call(body, "i"));
+      line("  barrier();");
+      line("}");
+      continue;
+    }
+    line(call(body, "0"));
+    if (i + 1 < part.tail.size())
+      line("barrier();");
+  }
+}
+
+void UnitWriter::writeKernel() {
+  std::vector<std::string> params;
+  for (size_t i = 0; i < spec.args.size(); ++i)
+    params.push_back(fmt::format("void *a{}", i));
+  if (spec.ticketParts)
+    params.push_back("u32 *tickets");
+  if (spec.selection)
+    params.push_back("StepStatus *status");
+  params.push_back("const Step *step");
+  line("");
+  line("DS4_KERNEL(kThreads)");
+  line(fmt::format("void {}({}) {{", symbol, fmt::join(params, ", ")));
+  indent += 2;
+  line(fmt::format("{}u32 block = block_x();",
+                   spec.parts.size() > 1 ? "" : "const "));
+  for (size_t i = 0; i < spec.parts.size(); ++i) {
+    const LaunchPart &part = spec.parts[i];
+    if (i + 1 == spec.parts.size()) {
+      writePart(part);
+      break;
+    }
+    line(fmt::format("if (block < {}) {{", part.blocks()));
+    indent += 2;
+    writePart(part);
+    line("return;");
+    indent -= 2;
+    line("}");
+    line(fmt::format("block -= {};", part.blocks()));
+  }
+  indent -= 2;
+  line("}");
+  line(fmt::format("DS4_ENTRY({})", symbol));
+}
+
+std::string UnitWriter::write() {
+  const std::vector<const KernelSpec *> all = spec.bodies();
+  out = fmt::format("// unit {}: {}\n#include \"common.h\"\n"
+                    "constexpr u32 kThreads = {};\n",
+                    symbol, spec.name, spec.threads);
+  for (const KernelSpec *body : all)
+    writeBody(*body);
+  writeKernel();
+  return std::move(out);
+}
+
+Unit emitUnit(const LaunchSpec &spec) {
+  std::string content = UnitWriter(spec, spec.name).write();
+  for (const EmbeddedText *file : includedTexts(content))
+    content.append(file->path).append("\n").append(file->text);
+  std::string symbol =
+      fmt::format("{}_{}", spec.name, contentHash(content).substr(0, 8));
+  return {symbol, UnitWriter(spec, symbol).write()};
+}
+
+} // namespace ds4::codegen
