@@ -2,8 +2,7 @@
 #include "codegen/KernelTable.h"
 
 #include "codegen/KernelEntries.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "ir/Launch.h"
 
 #include <fmt/format.h>
 
@@ -34,21 +33,6 @@ KernelSpec &KernelSpec::constant(llvm::StringRef name, int64_t value) {
 KernelSpec &KernelSpec::constantF(llvm::StringRef name, float value) {
   constants.push_back({"float", name.str(), fmt::format("{:a}f", value)});
   return *this;
-}
-
-RowRatio rowRatio(Operation *op) {
-  if (auto rows = op->getAttrOfType<RowsAttr>("rows"))
-    return rows.getRatio();
-  return llvm::TypeSwitch<Operation *, RowRatio>(op)
-      .Case<ArgmaxOp, HeadCollapseOp, TakeOutputsOp>([](auto) { return 0; })
-      .Case([](CompressOp compress) { return compress.getRatio(); })
-      .Default(RowRatio(1)); // tokens
-}
-
-/// Rows that a step has at most: the leading dimension of what the op writes.
-static int64_t rowCapacity(Operation *op) {
-  Value rows = op->getNumResults() ? op->getResult(0) : op->getOperand(0);
-  return activationShape(rows.getType()).front();
 }
 
 FailureOr<KernelSpec> kernelFor(Operation *op, Placement placement) {

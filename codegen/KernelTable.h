@@ -53,7 +53,7 @@ public:
   bool local = false;
   /// Rows: capacity of the domain, and the domain, printed as kRatio. An entry
   /// finds the leading dimension of the first result (or operand) and
-  /// rowRatio(op) here.
+  /// ir::rowRatio here.
   uint32_t gridY = 1;
   RowRatio ratio = 1;
   /// Pointer arguments in the kernel's order, without the step, which is
@@ -66,10 +66,6 @@ public:
   KernelSpec &constant(llvm::StringRef name, int64_t value); // u32
   KernelSpec &constantF(llvm::StringRef name, float value);  // hex float
 };
-
-/// Domain of an op's rows: its `rows` attribute, or what its description
-/// says.
-RowRatio rowRatio(mlir::Operation *op);
 
 /// The spec of `op`, or a diagnostic at the op if no kernel does it so.
 mlir::FailureOr<KernelSpec> kernelFor(mlir::Operation *op,

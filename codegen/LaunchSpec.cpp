@@ -2,6 +2,8 @@
 // tails. What a body can do is asked of the kernel table, never of the op.
 #include "codegen/LaunchSpec.h"
 
+#include "ir/Launch.h"
+
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
@@ -37,15 +39,6 @@ std::vector<const KernelSpec *> LaunchSpec::bodies() const {
 
 namespace {
 
-/// Values of a row of what `op` writes; all its results have as many.
-int64_t rowValues(Operation *op) {
-  Value rows = op->getNumResults() ? op->getResult(0) : op->getOperand(0);
-  int64_t values = 1;
-  for (int64_t size : activationShape(rows.getType()).drop_front())
-    values *= size;
-  return values;
-}
-
 class LaunchBuilder {
 public:
   explicit LaunchBuilder(Operation *launch) : launch(launch) {}
@@ -57,12 +50,13 @@ private:
   LogicalResult place(Operation *op, LaunchPart &part);
   bool follows(Operation *op, LaunchHead &head, KernelSpec &body);
   LogicalResult finish();
-  /// The ops of this launch that make operands of `op`.
-  SmallVector<Operation *> producers(Operation *op);
+  SmallVector<Operation *> producers(Operation *op) {
+    return producersAmong(ops, op);
+  }
 
   Operation *launch;
   LaunchSpec spec;
-  std::vector<Operation *> ops;
+  llvm::SetVector<Operation *> ops;
   llvm::DenseMap<Operation *, KernelSpec> preferred;
   /// The head in whose blocks an op runs; null: in a tail.
   llvm::DenseMap<Operation *, size_t> headOf;
@@ -70,38 +64,24 @@ private:
 
 } // namespace
 
-SmallVector<Operation *> LaunchBuilder::producers(Operation *op) {
-  SmallVector<Operation *> found;
-  for (Value operand : op->getOperands()) {
-    Operation *producer = storageOf(operand).getDefiningOp();
-    if (producer && preferred.contains(producer))
-      found.push_back(producer);
-  }
-  return found;
-}
-
 LogicalResult LaunchBuilder::collect() {
   if (auto group = dyn_cast<LaunchOp>(launch)) {
     spec.name = group.getName().str();
     for (Operation &op : group.getBody().front().without_terminator())
       if (!isFree(&op))
-        ops.push_back(&op);
+        ops.insert(&op);
     if (ops.empty())
       return group.emitOpError() << "is empty";
   } else {
     spec.name = launch->getName().stripDialect().str();
-    ops.push_back(launch);
+    ops.insert(launch);
   }
   for (Operation *op : ops) {
     FailureOr<KernelSpec> body = kernelFor(op);
     if (failed(body))
       return failure();
-    if (body->reportsNan) {
-      if (spec.selection)
-        return op->emitOpError() << "is the second selection of its launch; a "
-                                    "NaN could not be told from the first's";
+    if (body->reportsNan)
       spec.selection = op;
-    }
     preferred.try_emplace(op, std::move(*body));
   }
   return success();
@@ -130,6 +110,10 @@ bool LaunchBuilder::follows(Operation *op, LaunchHead &head, KernelSpec &body) {
     return false;
   for (Operation *producer : producers(op))
     if (rowValues(producer) != values)
+      return false;
+  // What comes before it and touches its cache may be in the tail.
+  for (Operation *other : ops)
+    if (other != op && shareState(other, op))
       return false;
   Placement placement{spec.threads, first.tile};
   ScopedDiagnosticHandler quiet(op->getContext(),
@@ -168,11 +152,6 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
   FailureOr<KernelSpec> last = kernelFor(op, {spec.threads, rowValues(op)});
   if (failed(last))
     return failure();
-  for (const LaunchHead &head : part.heads)
-    if (head.body.ratio != last->ratio && spec.gridY > 1)
-      return op->emitOpError() << "has other rows than what it follows in its "
-                                  "launch, which a step of several tokens "
-                                  "cannot do";
   part.tail.push_back(std::move(*last));
   return success();
 }

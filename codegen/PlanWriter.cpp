@@ -4,6 +4,7 @@
 #include "codegen/PlanWriter.h"
 
 #include "codegen/LaunchSpec.h"
+#include "ir/Launch.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"

@@ -32,28 +32,6 @@ bool ds4::ir::isFree(Operation *op) {
   return isa<WeightOp, BooksOp, StateOp, RopeTableOp, ReshapeOp>(op);
 }
 
-Value LaunchOp::getYielded(Value result) {
-  auto yield = cast<YieldOp>(getBody().front().getTerminator());
-  return yield.getValues()[cast<OpResult>(result).getResultNumber()];
-}
-
-LogicalResult LaunchOp::verify() {
-  for (Operation &op : getBody().front().without_terminator())
-    if (!isa_and_nonnull<Ds4Dialect>(op.getDialect()) ||
-        isa<WeightOp, BooksOp, StateOp, RopeTableOp, TraceOp, ObserveOp,
-            LaunchOp>(op)) // launch_c1
-      return op.emitOpError() << "has no kernel and cannot be in a launch";
-  auto yield = cast<YieldOp>(getBody().front().getTerminator());
-  if (yield.getValues().getTypes() != getResultTypes()) // launch_c2
-    return emitOpError() << "yields " << yield.getValues().size()
-                         << " values whose types are not those of its "
-                         << getNumResults() << " results";
-  for (Value value : yield.getValues())
-    if (value.getParentRegion() != &getBody()) // launch_c2
-      return emitOpError() << "yields a value that is made outside";
-  return success();
-}
-
 static ArrayRef<int64_t> shapeOf(Value value) {
   return activationShape(value.getType());
 }

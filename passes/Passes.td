@@ -9,6 +9,107 @@
 
 include "mlir/Pass/PassBase.td"
 
+def FuseHyperConnection
+    : Pass<"ds4-fuse-hyper-connection", "::mlir::func::FuncOp"> {
+  let summary = "One launch from a sublayer's result to the next one's input";
+  let description = [{
+    `hc_post` of one site, `hc_pre` (or `head_collapse`) of the next, the norm and
+    the quantisation behind it. The streams are mixed by many blocks; the last
+    of them does the rest of the row.
+
+    Refused: what makes the streams has other rows than the collapse (the rows
+    of a prefill step that need logits).
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
+def FuseProjections : Pass<"ds4-fuse-projections", "::mlir::func::FuncOp"> {
+  let summary = "Linears of one input side by side, small work behind them";
+  let description = [{
+    All linears that read one activation, as f32 or as int8, become one launch.
+    Norms, rotations, rounding, activations and quantisation of what they make
+    join it if a row is short enough for one block (`most-tail-values`): in the
+    block that wrote the tile, or in the last one.
+
+    Refused: an op that also needs something from outside that comes later.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+    Option<"mostTailValues", "most-tail-values", "int64_t", /*default=*/"8192",
+           "Longest row that joins">,
+  ];
+}
+
+def FuseCompressor : Pass<"ds4-fuse-compressor", "::mlir::func::FuncOp"> {
+  let summary = "A compressor in one launch";
+  let description = [{
+    From the projections of a compressor to its caches: position embedding,
+    pooling, norm, rotation, rounding and the writes. With one token a step all
+    of it joins the launch of the projections. With more, pooling and what
+    follows are a launch; the rings are written by a later one, since pooling of
+    other rows still reads them.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
+def FuseRouting : Pass<"ds4-fuse-routing", "::mlir::func::FuncOp"> {
+  let summary = "The choice of experts behind the router's product";
+  let description = [{
+    `route` or `hash_route` joins the launch of the router linear: the block that
+    finishes last chooses.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
+def FuseExperts : Pass<"ds4-fuse-experts", "::mlir::func::FuncOp"> {
+  let summary = "Two launches for the experts";
+  let description = [{
+    `expert_gate_up` with `swiglu` and quantisation, each block on its tile; then
+    `expert_down`, the shared expert's last linear and `combine`.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
+def FuseAttention : Pass<"ds4-fuse-attention", "::mlir::func::FuncOp"> {
+  let summary = "Queries, indexer and attention in a launch each";
+  let description = [{
+    Norm and rotation of the queries, head by head; rotation, Hadamard transform
+    and rounding of the index queries; index scores and, in the block that
+    finishes last, the selection; attention with the inverse rotation and the
+    quantisation of what its block has written.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
+def Schedule : Pass<"ds4-schedule", "::mlir::func::FuncOp"> {
+  let summary = "Independent launches side by side";
+  let description = [{
+    Launches with the same longest chain of launches before them become one,
+    unless ir/Launch.h forbids it. Attention, index scores and argmax stay alone:
+    their blocks have a size of their own.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
 def PlanMemory : Pass<"ds4-plan-memory", "::mlir::func::FuncOp"> {
   let summary = "Give every activation a place in the function's arena";
   let description = [{

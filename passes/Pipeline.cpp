@@ -13,6 +13,14 @@ namespace ds4 {
 
 void addFusionPasses(OpPassManager &passes) {
   passes.addPass(createCSEPass()); // ds4-opt --cse
+  auto &functions = passes.nest<func::FuncOp>();
+  functions.addPass(createFuseHyperConnection()); // --ds4-fuse-hyper-connection
+  functions.addPass(createFuseProjections());     // --ds4-fuse-projections
+  functions.addPass(createFuseCompressor());      // --ds4-fuse-compressor
+  functions.addPass(createFuseRouting());         // --ds4-fuse-routing
+  functions.addPass(createFuseExperts());         // --ds4-fuse-experts
+  functions.addPass(createFuseAttention());       // --ds4-fuse-attention
+  functions.addPass(createSchedule());            // --ds4-schedule
 }
 
 void addPlanningPasses(OpPassManager &passes) {

@@ -294,3 +294,54 @@ func.func @launch_c2_outside(%x: tensor<1x64xf32>) {
   }
   return
 }
+
+// -----
+func.func @launch_c3() {
+  // expected-error @+1 {{'two words' is no name for a kernel}}
+  ds4.launch "two words" {
+  }
+  return
+}
+
+// -----
+func.func @launch_c4_selections(%x: tensor<1x64xf32>) {
+  // expected-error @+1 {{cannot be one launch: two selections: a NaN of one could not be told from the other's}}
+  ds4.launch "choose" {
+    %0 = ds4.argmax %x : (tensor<1x64xf32>) -> tensor<1xi32>
+    %1 = ds4.argmax %x : (tensor<1x64xf32>) -> tensor<1xi32>
+  }
+  return
+}
+
+// -----
+func.func @launch_c4_rows(%x: tensor<8x64xf32>) {
+  // expected-error @+1 {{cannot be one launch: rms_norm has other rows than take_outputs, which it reads}}
+  ds4.launch "rows" {
+    %0 = ds4.take_outputs %x : (tensor<8x64xf32>) -> tensor<2x64xf32>
+    %1 = ds4.rms_norm %0 eps 1.0e-6 : (tensor<2x64xf32>) -> tensor<2x64xf32>
+  }
+  return
+}
+
+// -----
+func.func @launch_c4_cache(%x: tensor<8x64xf32>) {
+  %ring = ds4.state "ring" : !ds4.state<64x64xf32>
+  // expected-error @+1 {{cannot be one launch: append and append share a cache, and rows of a step run side by side}}
+  ds4.launch "twice" {
+    %0 = ds4.rms_norm %x eps 1.0e-6 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+    ds4.append %0, %ring : tensor<8x64xf32>, !ds4.state<64x64xf32>
+    ds4.append %0, %ring : tensor<8x64xf32>, !ds4.state<64x64xf32>
+  }
+  return
+}
+
+// -----
+func.func @launch_c4_heads(%x: tensor<1x64xf32>) {
+  %ring = ds4.state "ring" : !ds4.state<64x64xf32>
+  // expected-error @+1 {{cannot be one launch: append and append share a cache and run side by side}}
+  ds4.launch "twice" {
+    ds4.append %x, %ring : tensor<1x64xf32>, !ds4.state<64x64xf32>
+    ds4.append %x, %ring : tensor<1x64xf32>, !ds4.state<64x64xf32>
+  }
+  return
+}

@@ -56,7 +56,7 @@ func.func @experts(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>) {
 // CHECK-LABEL: func.func @launch(
 // CHECK:         %[[R:.+]]:2 = ds4.launch "norms" attributes {ds4.layer = 1 : i32} : tensor<1x64xf32>, tensor<1x64xf32> {
 // CHECK:           ds4.yield %{{.+}}, %{{.+}} : tensor<1x64xf32>, tensor<1x64xf32>
-// CHECK:         ds4.launch "nothing leaves" {
+// CHECK:         ds4.launch "nothing_leaves" {
 // CHECK-NOT:       ds4.yield
 func.func @launch(%x: tensor<1x64xf32>) -> tensor<1x64xf32> {
   %ring = ds4.state "blk.0.kv" : !ds4.state<64x64xf16>
@@ -65,7 +65,7 @@ func.func @launch(%x: tensor<1x64xf32>) -> tensor<1x64xf32> {
     %b = ds4.rms_norm %a eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
     ds4.yield %b, %a : tensor<1x64xf32>, tensor<1x64xf32>
   }
-  ds4.launch "nothing leaves" {
+  ds4.launch "nothing_leaves" {
     ds4.append %x, %ring : tensor<1x64xf32>, !ds4.state<64x64xf16>
   }
   return %r#0 : tensor<1x64xf32>

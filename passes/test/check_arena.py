@@ -6,7 +6,7 @@ import sys
 
 LEAVES = {"weight", "books", "state", "rope_table"}
 TYPE = re.compile(r"(tensor|!ds4\.q8)<([0-9x]+?)(?:x[fi]32)?>")
-VALUE = re.compile(r"%[A-Za-z0-9_$.-]+")
+VALUE = re.compile(r"%[A-Za-z0-9_$.-]+(?:#[0-9]+)?")
 
 
 def size_of(kind, shape):
@@ -20,12 +20,34 @@ def size_of(kind, shape):
 
 def check(name, arena, lines):
     buffers = {}  # value -> [offset, bytes, first, last]
-    source = {}  # view -> value
-    for number, line in enumerate(lines):
+    source = {}  # view or result of a launch -> value
+    number = 0
+    launch = None  # what the open launch is assigned to
+    inside = {}  # its values: name in the text -> name of their own
+
+    def find(value):
+        value = inside.get(value, value)
+        return source.get(value, value)
+
+    for line in lines:
         results, _, body = line.partition(" = ") if " = ds4." in line \
             else ("", "", line)
+        # The ops of a launch run at one time.
+        if launch is None:
+            number += 1
+        if line == "}":
+            launch = None
+            continue
         op = re.match(r"(?:ds4\.)?(\w+)", body).group(1)
-        operands = [source.get(v, v) for v in VALUE.findall(body)]
+        if op == "launch":
+            launch, inside = results, {}
+            continue
+        operands = [find(v) for v in VALUE.findall(body)]
+        if op == "yield":
+            base = launch.partition(":")[0]
+            for i, value in enumerate(operands):
+                source[f"{base}#{i}" if ":" in launch else base] = value
+            continue
         if op != "trace":
             for value in operands:
                 if value in buffers:
@@ -33,6 +55,9 @@ def check(name, arena, lines):
         names = VALUE.findall(results)
         if not names or op in LEAVES:
             continue
+        if launch is not None:
+            inside.update((v, f"{v}@{number}") for v in names)
+            names = [inside[v] for v in names]
         if op == "reshape":
             source[names[0]] = operands[0]
             continue
@@ -59,10 +84,12 @@ def main():
         header = re.match(r"func\.func @(\w+)\(.*ds4\.arena_bytes = (\d+)", line)
         if header:
             name, arena, lines = header.group(1), int(header.group(2)), []
-        elif name and line == "}":
+            depth = 0
+        elif name and line == "}" and not depth:
             check(name, arena, lines)
             name = None
         elif name:
+            depth += line.endswith("{") - (line == "}")
             lines.append(line)
 
 

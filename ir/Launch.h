@@ -1,0 +1,41 @@
+// Launch.h - what may share a ds4.launch: rows, states and selections of ops.
+// The verifier of ds4.launch asks here, and so do passes before they fuse.
+#ifndef DS4_IR_LAUNCH_H
+#define DS4_IR_LAUNCH_H
+
+#include "ir/Ds4Ops.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <string>
+
+namespace ds4::ir {
+
+/// Domain of an op's rows: its `rows` attribute, or what its description
+/// says. 1 tokens, R >= 2 windows of R tokens, 0 outputs.
+int64_t rowRatio(mlir::Operation *op);
+
+/// Rows that a step has at most: the leading dimension of what the op writes.
+int64_t rowCapacity(mlir::Operation *op);
+
+/// Values of a row of what `op` writes; all its results have as many.
+int64_t rowValues(mlir::Operation *op);
+
+/// Whether the op chooses by score and reports a NaN.
+bool isSelection(mlir::Operation *op);
+
+/// Whether `a` and `b` touch one cache and one of them writes it.
+bool shareState(mlir::Operation *a, mlir::Operation *b);
+
+/// The ops among `ops` that make what `op` reads, through views.
+llvm::SmallVector<mlir::Operation *>
+producersAmong(const llvm::SetVector<mlir::Operation *> &ops,
+               mlir::Operation *op);
+
+/// Why these ops, in order, cannot be one launch, or nothing.
+std::string whyNoLaunch(const llvm::SetVector<mlir::Operation *> &ops);
+
+} // namespace ds4::ir
+
+#endif // DS4_IR_LAUNCH_H

@@ -1,0 +1,45 @@
+// FuseExperts.cpp - the two products of the experts with what lies between and
+// behind (see Passes.td).
+#include "passes/Fusion.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+namespace ds4 {
+
+#define GEN_PASS_DEF_FUSEEXPERTS
+#include "passes/Passes.h.inc"
+
+using namespace ir;
+
+namespace {
+
+struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
+  using FuseExpertsBase::FuseExpertsBase;
+
+  void runOnOperation() override {
+    Fusion fusion(explain);
+    for (ExpertGateUpOp op : opsOf<ExpertGateUpOp>(getOperation())) {
+      SmallVector<Operation *> members{op};
+      fusion.absorb(members, [](Operation *user) {
+        return isa<SwigluOp, QuantizeOp>(user);
+      });
+      if (members.size() > 1)
+        fusion.fuse(members, "expert_gate_up");
+    }
+    for (CombineOp op : opsOf<CombineOp>(getOperation())) {
+      SmallVector<Operation *> members;
+      for (Value input : {op.getY(), op.getShared()})
+        if (Operation *maker = makerOf(input);
+            maker && isa<ExpertDownOp, LinearOp>(maker))
+          members.push_back(maker);
+      members.push_back(op);
+      if (members.size() > 1)
+        fusion.fuse(members, "expert_down");
+    }
+  }
+};
+
+} // namespace
+
+} // namespace ds4
