@@ -18,10 +18,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Ops that launch nothing: what a phase reads, a view of a value, a name.
+/// Ops without a kernel of their own: what a phase reads, a view, a name, the
+/// frame around ops of a launch.
 const char *const kWithoutKernel[] = {
-    "ds4.books", "ds4.observe", "ds4.reshape", "ds4.rope_table",
-    "ds4.state", "ds4.trace",   "ds4.weight"};
+    "ds4.books",      "ds4.launch", "ds4.observe", "ds4.reshape",
+    "ds4.rope_table", "ds4.state",  "ds4.trace",   "ds4.weight",
+    "ds4.yield"};
 
 const fs::path kOps = fs::path(DS4_SOURCE_DIR) / "ops";
 
