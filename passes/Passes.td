@@ -97,6 +97,18 @@ def FuseAttention : Pass<"ds4-fuse-attention", "::mlir::func::FuncOp"> {
   ];
 }
 
+def FuseHead : Pass<"ds4-fuse-head", "::mlir::func::FuncOp"> {
+  let summary = "The greedy choice behind the logits";
+  let description = [{
+    `argmax` joins the launch of the output head: the block that finishes last
+    chooses. Its logits are there already, so it waits for nobody.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each op that was not fused: why">,
+  ];
+}
+
 def Schedule : Pass<"ds4-schedule", "::mlir::func::FuncOp"> {
   let summary = "Independent launches side by side";
   let description = [{

@@ -20,6 +20,7 @@ void addFusionPasses(OpPassManager &passes) {
   functions.addPass(createFuseRouting());         // --ds4-fuse-routing
   functions.addPass(createFuseExperts());         // --ds4-fuse-experts
   functions.addPass(createFuseAttention());       // --ds4-fuse-attention
+  functions.addPass(createFuseHead());            // --ds4-fuse-head
   functions.addPass(createSchedule());            // --ds4-schedule
 }
 
