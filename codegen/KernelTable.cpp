@@ -51,6 +51,13 @@ FailureOr<KernelSpec> kernelFor(Operation *op, Placement placement) {
     return op->emitOpError()
            << "needs blocks of " << spec.block
            << " threads; its launch has blocks of " << placement.threads;
+  const WeightLayout known = spec.layout.value_or(WeightLayout::file);
+  for (Type type : op->getOperandTypes())
+    if (auto weight = dyn_cast<WeightType>(type))
+      if (weight.getLayout() != known)
+        return op->emitOpError()
+               << "reads " << weight << ", but its kernel knows only layout "
+               << weightLayoutName(known);
   return spec;
 }
 

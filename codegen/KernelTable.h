@@ -33,6 +33,9 @@ public:
   std::string kernel;
   /// Decoder that the kernel includes, ops/weights/NAME.h; if any.
   std::optional<WeightFormat> format;
+  /// Layout header of the weight that it multiplies, ops/layouts/NAME.h; other
+  /// weights are in layout `file`.
+  std::optional<WeightLayout> layout;
   /// `constexpr TYPE NAME = VALUE;` lines, in this order.
   struct Constant {
     std::string type, name, value;

@@ -8,6 +8,20 @@ namespace ds4::codegen {
 
 using namespace ir;
 
+/// Layout of a weight that is multiplied, and its constants (ops/layouts/).
+static void describeLayout(KernelSpec &spec, WeightType weight) {
+  spec.layout = weight.getLayout();
+  if (*spec.layout != WeightLayout::lanes)
+    return;
+  const LaneRow row = *LaneRow::of(weight.getFormat(), weight.getRowElements());
+  spec.constant("kSegmentBlocks", row.segmentBlocks)
+      .constant("kChunkBlocks", row.chunkBlocks)
+      .constant("kSplit", row.planes[0].partBytes)
+      .constant("kUnit0", row.planes[0].unit)
+      .constant("kUnit1", row.planes[1].unit)
+      .constant("kPlane1", row.planes[1].begin);
+}
+
 /// Grid and constants of ops/products.h: `matrices` matrices of `out` rows a
 /// row of the domain. Waves do not depend on one another; two a block, so that
 /// even a small matrix is spread.
@@ -25,12 +39,18 @@ static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
     spec.tile = spec.block / 32 * waveRows;
   spec.constant("kIn", weight.getRowElements())
       .constant("kOut", out)
+      .constant("kRowBytes", weight.getDeviceRowBytes())
       .constant("kInt8", int8);
+  // With f32 activations every lane reads the same blocks: rows as in the file.
+  if (int8)
+    describeLayout(spec, weight);
+  else
+    spec.layout = WeightLayout::file;
 }
 
 /// Bytes that one token reads of a weight [E, ...] if it uses `used` experts.
 static uint64_t expertBytes(WeightType weight, int64_t used) {
-  return weight.getBytes() / weight.getShape().front() * used;
+  return weight.getDeviceBytes() / weight.getShape().front() * used;
 }
 
 void addLinearKernels(KernelTable &kernels) {
@@ -61,7 +81,7 @@ void addLinearKernels(KernelTable &kernels) {
     launchProducts(spec, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);
     spec.args = {op.getX(), op.getWeight(), op.getResult()};
-    spec.weightBytesPerToken = weight.getBytes();
+    spec.weightBytesPerToken = weight.getDeviceBytes();
     return success();
   });
 
@@ -73,7 +93,7 @@ void addLinearKernels(KernelTable &kernels) {
                    groups);
     spec.constant("kGroups", groups);
     spec.args = {op.getX(), op.getWeight(), op.getResult()};
-    spec.weightBytesPerToken = weight.getBytes();
+    spec.weightBytesPerToken = weight.getDeviceBytes();
     return success();
   });
 

@@ -79,6 +79,7 @@ LogicalResult PlanWriter::addLeaf(WeightOp op) {
   WeightDesc desc;
   desc.name = op.getName();
   desc.format = type.getFormat();
+  desc.layout = type.getLayout();
   desc.shape.assign(type.getShape().begin(), type.getShape().end());
   desc.bytes = type.getBytes();
   // Entries of a routing table are expert numbers.

@@ -54,6 +54,9 @@ static std::string bodyText(const KernelSpec &body) {
   if (body.format)
     text += fmt::format("#include \"weights/{}.h\"\n",
                         weightFormatInfo(*body.format).name);
+  if (body.layout)
+    text += fmt::format("#include \"layouts/{}.h\"\n",
+                        weightLayoutName(*body.layout));
   return text + fmt::format("#include \"{}.hip\"\n", body.kernel);
 }
 

@@ -4,6 +4,7 @@
 #define DS4_IR_DS4OPS_H
 
 #include "runtime/WeightFormats.h"
+#include "runtime/WeightLayout.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

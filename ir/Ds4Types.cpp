@@ -59,20 +59,43 @@ Type WeightType::parse(AsmParser &parser) {
     parser.emitError(loc) << "unknown weight format '" << formatName << "'";
     return {};
   }
+  WeightLayout layout = WeightLayout::file;
+  if (succeeded(parser.parseOptionalComma())) {
+    StringRef layoutName;
+    loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&layoutName))
+      return {};
+    std::optional<WeightLayout> known = weightLayoutFromName(
+        std::string_view(layoutName.data(), layoutName.size()));
+    if (!known) {
+      parser.emitError(loc)
+          << "unknown weight layout '" << layoutName << "' (file, lanes)";
+      return {};
+    }
+    layout = *known;
+  }
   if (parser.parseGreater())
     return {};
-  return parser.getChecked<WeightType>(parser.getContext(), shape, *format);
+  return parser.getChecked<WeightType>(parser.getContext(), shape, *format,
+                                       layout);
+}
+
+static StringRef refOf(std::string_view text) {
+  return StringRef(text.data(), text.size());
 }
 
 void WeightType::print(AsmPrinter &printer) const {
   printer << "<";
   printDims(printer, getShape());
-  std::string_view name = weightFormatInfo(getFormat()).name;
-  printer << "x" << StringRef(name.data(), name.size()) << ">";
+  printer << "x" << refOf(weightFormatInfo(getFormat()).name);
+  if (getLayout() != WeightLayout::file)
+    printer << ", " << refOf(weightLayoutName(getLayout()));
+  printer << ">";
 }
 
 LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 ArrayRef<int64_t> shape, WeightFormat format) {
+                                 ArrayRef<int64_t> shape, WeightFormat format,
+                                 WeightLayout layout) {
   if (shape.empty() || shape.size() > 4) // weight_c1
     return emitError() << "a weight has 1 to 4 dimensions, not "
                        << shape.size();
@@ -82,9 +105,13 @@ LogicalResult WeightType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (shape.back() % info.rowMultiple) // weight_c2
     return emitError() << "row length " << shape.back()
                        << " is not a multiple of " << info.rowMultiple
-                       << ", which "
-                       << StringRef(info.name.data(), info.name.size())
-                       << " needs";
+                       << ", which " << refOf(info.name) << " needs";
+  if (layout == WeightLayout::lanes && // weight_c3
+      !LaneRow::of(format, shape.back()))
+    return emitError() << "a row of " << shape.back() << " elements of "
+                       << refOf(info.name)
+                       << " has no 8 segments of whole blocks, which layout "
+                          "lanes needs";
   return success();
 }
 
@@ -98,6 +125,14 @@ int64_t WeightType::getNumElements() const {
 uint64_t WeightType::getBytes() const {
   return getNumElements() / getRowElements() *
          weightRowBytes(getFormat(), getRowElements());
+}
+
+uint64_t WeightType::getDeviceRowBytes() const {
+  return deviceRowBytes(getFormat(), getLayout(), getRowElements());
+}
+
+uint64_t WeightType::getDeviceBytes() const {
+  return getNumElements() / getRowElements() * getDeviceRowBytes();
 }
 
 bool WeightType::isQuantised() const {

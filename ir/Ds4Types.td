@@ -23,13 +23,22 @@ def Ds4_WeightType : Ds4_Type<"Weight", "weight"> {
     `!ds4.weight<1024x256xq8_0>`: shape in row-major order (outermost first,
     the reverse of GGUF's), then the storage format by its GGUF type name
     (`runtime/WeightFormats.h`). A row is contiguous: whole blocks, in the
-    file's own layout.
+    file's own layout. `!ds4.weight<1024x256xq8_0, lanes>`: in device memory
+    the bytes of a row lie as `runtime/WeightLayout.h` says. A layout changes
+    no value; kernels of products with int8 activations know `lanes`, all
+    others only the file's.
 
     Constraints: (C1) 1 to 4 dimensions, all positive. (C2) the innermost
-    dimension is a multiple of the format's row multiple.
+    dimension is a multiple of the format's row multiple. (C3) a row in layout
+    `lanes` has 8 segments of whole blocks of a block-quantised format.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape,
-                        "::ds4::WeightFormat":$format);
+                        "::ds4::WeightFormat":$format,
+                        "::ds4::WeightLayout":$layout);
+  let builders = [TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape,
+                                   "::ds4::WeightFormat":$format), [{
+    return $_get($_ctxt, shape, format, ::ds4::WeightLayout::file);
+  }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -39,6 +48,12 @@ def Ds4_WeightType : Ds4_Type<"Weight", "weight"> {
     int64_t getNumElements() const;
     /// Bytes of the whole tensor in the file.
     uint64_t getBytes() const;
+    /// Bytes in device memory, of a row and of the whole tensor.
+    uint64_t getDeviceRowBytes() const;
+    uint64_t getDeviceBytes() const;
+    WeightType withLayout(::ds4::WeightLayout layout) const {
+      return get(getContext(), getShape(), getFormat(), layout);
+    }
     bool isQuantised() const;
     /// Levels of a learned codebook, 0 if the format has none.
     unsigned getBookLevels() const;

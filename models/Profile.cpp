@@ -24,6 +24,7 @@ static constexpr ProfileKey kKeys[] = {
     {"logits", "last|all", "which logits a prefill step computes"},
     {"trace_points", "true|false", "name activations for ds4run --check"},
     {"imatrix", "true|false", "name inputs for ds4run --collect-imatrix"},
+    {"disable_pass", "NAME,…|none", "optional passes to leave out"},
 };
 
 std::span<const ProfileKey> profileKeys() { return kKeys; }
@@ -97,6 +98,8 @@ Status Profile::set(std::string_view key, std::string_view value,
     good = parseBool(value, tracePoints);
   else if (key == "imatrix")
     good = parseBool(value, imatrix);
+  else if (key == "disable_pass")
+    disablePass = value; // Checked against the pipeline by ds4c.
   else
     return invalidInput(fmt::format("{}: unknown key '{}'; did you mean '{}'?",
                                     where, key, nearestKey(key)));
@@ -117,7 +120,8 @@ std::map<std::string, std::string> Profile::text() const {
           {"math", math},
           {"logits", logits},
           {"trace_points", flag(tracePoints)},
-          {"imatrix", flag(imatrix)}};
+          {"imatrix", flag(imatrix)},
+          {"disable_pass", disablePass}};
 }
 
 Status Profile::check() const {

@@ -25,6 +25,7 @@ struct Profile {
   std::string logits = "last";   ///< rows of a prefill step: last or all
   bool tracePoints = false;      ///< name activations for ds4run --check
   bool imatrix = false; ///< name inputs of linears for --collect-imatrix
+  std::string disablePass = "none"; ///< optional passes, by commas
 
   /// Sets `key` from its text form. `where` names the source in errors: an
   /// unknown key (with the nearest known one) or a value out of its range.

@@ -26,7 +26,7 @@ DS4_DEVICE void run(u32 block, const u8 *__restrict__ h,
     return;
   const u64 vector = static_cast<u64>(row) * kUsed + slot;
   const u32 expert = static_cast<u32>(experts[vector]);
-  wave_product(weight + static_cast<u64>(expert) * kOut * row_bytes(kIn), kOut,
+  wave_product(weight + static_cast<u64>(expert) * kOut * kRowBytes, kOut,
                h + vector * kVectorBytes, books + expert * 2 * kBookLevels,
                grid_wave(block) % kTiles * kWaveRows, result + vector * kOut);
 }

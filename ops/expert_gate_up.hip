@@ -28,7 +28,7 @@ DS4_DEVICE void run(u32 block, const u8 *__restrict__ x,
     return;
   const u64 vector = static_cast<u64>(row) * kUsed + slot;
   const u32 expert = static_cast<u32>(experts[vector]);
-  const u64 matrix = static_cast<u64>(expert) * kOut * row_bytes(kIn);
+  const u64 matrix = static_cast<u64>(expert) * kOut * kRowBytes;
   const u32 book = expert * 2 * kBookLevels;
   const u32 first = grid_wave(block) % kTiles * kWaveRows;
   x += static_cast<u64>(row) * kVectorBytes;

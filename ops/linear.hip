@@ -22,7 +22,7 @@ DS4_DEVICE void run(u32 block, const u8 *__restrict__ x,
   if (group >= kGroups)
     return;
   const u64 vector = static_cast<u64>(row) * kGroups + group;
-  wave_product(weight + static_cast<u64>(group) * kOut * row_bytes(kIn), kOut,
+  wave_product(weight + static_cast<u64>(group) * kOut * kRowBytes, kOut,
                x + vector * kVectorBytes, nullptr,
                grid_wave(block) % kTiles * kWaveRows, result + vector * kOut);
 }

@@ -93,6 +93,16 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #define DS4_VECTORISE
 #endif
 
+// Before a loop whose indices must be constants, so that arrays stay in
+// registers. The host has a stack: there a loop is shorter.
+#if !defined(DS4_TARGET_HOST)
+#define DS4_REGISTERS _Pragma("unroll")
+#elif defined(__clang__)
+#define DS4_REGISTERS _Pragma("clang loop unroll(disable)")
+#else
+#define DS4_REGISTERS
+#endif
+
 constexpr u32 kWave = 32;
 
 //===----------------------------------------------------------------------===//
@@ -123,6 +133,54 @@ DS4_DEVICE u16 load_u16(const void *p) {
   u16 x;
   __builtin_memcpy(&x, p, 2);
   return x;
+}
+
+// Types of one load each: a memcpy would be taken apart into loads of bytes,
+// and each byte would take a register.
+#if defined(__CUDACC_RTC__)
+typedef uint2 Words2;
+typedef uint4 Words4;
+typedef u16 Half;
+typedef u32 Word;
+#else
+typedef u32 Words2 __attribute__((vector_size(8), may_alias));
+typedef u32 Words4 __attribute__((vector_size(16), may_alias));
+typedef u16 Half __attribute__((may_alias));
+typedef u32 Word __attribute__((may_alias));
+#endif
+
+template <typename T> DS4_DEVICE void load_as(u8 *to, const u8 *from) {
+  const T value = *reinterpret_cast<const T *>(from);
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+/// Copies kBytes, a power of two up to 16, from an address that is a multiple
+/// of it, with one load.
+template <u32 kBytes> DS4_DEVICE void load_aligned(u8 *to, const u8 *from) {
+  if constexpr (kBytes == 16)
+    load_as<Words4>(to, from);
+  else if constexpr (kBytes == 8)
+    load_as<Words2>(to, from);
+  else if constexpr (kBytes == 4)
+    load_as<Word>(to, from);
+  else if constexpr (kBytes == 2)
+    load_as<Half>(to, from);
+  else
+    *to = *from;
+}
+
+/// Finishes what makes x before what follows begins. Where a long unrolled
+/// sequence ends: the compiler would otherwise run many at once, out of
+/// registers.
+DS4_DEVICE void finish(float &x) {
+#if defined(DS4_TARGET_AMD)
+  asm volatile("" : "+v"(x));
+  __builtin_amdgcn_sched_barrier(0);
+#elif defined(DS4_TARGET_NVIDIA)
+  asm volatile("" : "+f"(x));
+#else
+  (void)x;
+#endif
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,8 @@
 // products.h - matrix times vector by waves, shared by linear and the experts:
 // a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
-// prints: kIn (columns), kInt8 (the vector is int8 codes and scales), kThreads.
+// prints: kIn (columns), kRowBytes (from one row to the next), kInt8 (the
+// vector is int8 codes and scales), kThreads. The decoder and the layout of the
+// weight (layouts/) have been included before.
 #include "dot.h"
 
 /// int8: 8 lanes a row, a lane a segment, 8 rows a lane. f32: all lanes share
@@ -19,7 +21,6 @@ DS4_DEVICE u32 grid_wave(u32 block) {
 /// whole wave.
 DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
                              const float *books, u32 first, float *y) {
-  constexpr u32 kRowBytes = row_bytes(kIn);
   float shares[8];
   if constexpr (kInt8 != 0) {
     const i8 *codes = reinterpret_cast<const i8 *>(x);
@@ -27,7 +28,7 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
     for (u32 r = 0; r < 8; ++r) {
       const u32 i = first + lane() / 8 * 8 + r;
       const u8 *row = matrix + static_cast<u64>(i) * kRowBytes;
-      shares[r] = i < rows ? row_share_q8(row, codes, scales, kIn) : 0.0f;
+      shares[r] = i < rows ? segment_share(row, codes, scales) : 0.0f;
     }
     const float sum = segment_sums(shares);
     if (first + lane() < rows)

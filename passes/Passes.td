@@ -122,6 +122,27 @@ def Schedule : Pass<"ds4-schedule", "::mlir::func::FuncOp"> {
   ];
 }
 
+def AssignLayouts : Pass<"ds4-assign-layouts", "::mlir::ModuleOp"> {
+  let summary = "Choose where the bytes of each weight lie in device memory";
+  let description = [{
+    A weight gets layout `lanes` (`runtime/WeightLayout.h`) if every op that
+    reads it, in any function, is a product with int8 activations and its rows
+    have 8 segments of whole blocks. All others stay in the file's layout. The
+    loader moves the bytes; no result changes.
+
+    ```mlir
+    %w = ds4.weight "blk.0.attn_q_a.weight" : !ds4.weight<1024x4096xq8_0>
+    // becomes
+    %w = ds4.weight "blk.0.attn_q_a.weight" : !ds4.weight<1024x4096xq8_0, lanes>
+    ```
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for each weight of an int8 product that stays as in the "
+           "file: say why">,
+  ];
+}
+
 def PlanMemory : Pass<"ds4-plan-memory", "::mlir::func::FuncOp"> {
   let summary = "Give every activation a place in the function's arena";
   let description = [{

@@ -14,7 +14,7 @@ MemoryNeed memoryNeed(const Plan &plan, uint64_t stagingBytes) {
   MemoryNeed need;
   need.staging = stagingBytes;
   for (const WeightDesc &weight : plan.weights)
-    need.weights += weight.bytes;
+    need.weights += deviceBytes(weight);
   for (const BooksDesc &books : plan.books)
     need.weights += uint64_t(books.experts) * 2 * sizeof(float) *
                     weightFormatInfo(books.format).bookLevels;

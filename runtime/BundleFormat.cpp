@@ -150,6 +150,7 @@ static void describe(Archive &json, WeightDesc &it) {
   json.field("shape", it.shape);
   json.field("bytes", it.bytes);
   json.field("value_limit", it.valueLimit);
+  json.field("layout", it.layout);
 }
 
 template <typename Archive> static void describe(Archive &json, BooksDesc &it) {
@@ -246,6 +247,9 @@ private:
   static Json encode(const Arg &value) { return argToText(value); }
   static Json encode(const WeightFormat &value) {
     return std::string(weightFormatInfo(value).name);
+  }
+  static Json encode(const WeightLayout &value) {
+    return std::string(weightLayoutName(value));
   }
   static Json encode(const std::map<std::string, std::string> &value) {
     Json result = Json::object();
@@ -388,6 +392,14 @@ private:
     if (!format)
       return fail(at, "a weight format that this version knows");
     value = *format;
+  }
+  void decode(const Json &json, const std::string &at, WeightLayout &value) {
+    std::optional<WeightLayout> layout;
+    if (json.is_string())
+      layout = weightLayoutFromName(json.get_ref<const std::string &>());
+    if (!layout)
+      return fail(at, "a weight layout that this version knows");
+    value = *layout;
   }
   void decode(const Json &json, const std::string &at,
               std::map<std::string, std::string> &value) {
@@ -549,9 +561,30 @@ static Status checkFunction(const Function &function, const PlanNames &names,
   return Status::ok();
 }
 
+uint64_t deviceBytes(const WeightDesc &desc) {
+  if (desc.layout == WeightLayout::file)
+    return desc.bytes;
+  const LaneRow row = *LaneRow::of(desc.format, desc.shape.back());
+  return desc.bytes / row.fileBytes * row.bytes;
+}
+
+static Status checkWeight(const WeightDesc &desc, std::string_view where) {
+  if (desc.layout == WeightLayout::file)
+    return Status::ok();
+  const int64_t columns = desc.shape.empty() ? 0 : desc.shape.back();
+  if (columns > 0 && LaneRow::of(desc.format, columns))
+    return Status::ok();
+  return invalidInput(
+      fmt::format("{}: weight {}: rows of {} elements of {} have no layout {}",
+                  where, desc.name, columns, weightFormatInfo(desc.format).name,
+                  weightLayoutName(desc.layout)));
+}
+
 Result<Plan> planFromJson(std::string_view text, std::string_view where) {
   DS4_ASSIGN(Json json, parseJson(text, where));
   DS4_ASSIGN(Plan plan, fromJson<Plan>(json, where));
+  for (const WeightDesc &weight : plan.weights)
+    DS4_TRY(checkWeight(weight, where));
   PlanNames names(plan);
   for (const Function &function : plan.functions)
     DS4_TRY(checkFunction(function, names, where));

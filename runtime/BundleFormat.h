@@ -14,6 +14,7 @@
 
 #include "runtime/Result.h"
 #include "runtime/WeightFormats.h"
+#include "runtime/WeightLayout.h"
 
 #include <array>
 #include <cstdint>
@@ -80,9 +81,9 @@ inline int64_t rowsInStep(RowRatio ratio, const Step &step) {
 /// kernel returns at once for rows that do not exist, so a captured graph
 /// may launch all of them and the host target only those of the step.
 struct Launch {
-  std::string kernel;    ///< symbol; also the unit's name
-  std::string label;     ///< op mnemonic or name of the fusion, for traces
-  int layer = -1;        ///< -1: outside the layers
+  std::string kernel; ///< symbol; also the unit's name
+  std::string label;  ///< op mnemonic or name of the fusion, for traces
+  int layer = -1;     ///< -1: outside the layers
   std::array<uint32_t, 2> grid{1, 1};
   uint32_t block = 32; ///< threads; a multiple of 32
   RowRatio ratio = 1;
@@ -137,10 +138,14 @@ struct WeightDesc {
   std::string name;
   WeightFormat format;
   std::vector<int64_t> shape; ///< outermost first
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;         ///< in the file
   /// For i32 tables: values must be in [0, limit); 0: unchecked.
   uint32_t valueLimit = 0;
+  WeightLayout layout = WeightLayout::file; ///< in device memory
 };
+
+/// Bytes of a weight in device memory.
+uint64_t deviceBytes(const WeightDesc &desc);
 
 /// A decode table that the runtime builds from the file's metadata.
 struct BooksDesc {

@@ -162,7 +162,7 @@ Status Session::load(const Gguf &file) {
 
   std::vector<WeightTarget> targets;
   for (const WeightDesc &desc : plan.weights) {
-    DS4_ASSIGN(void *memory, allocate(desc.bytes, desc.name));
+    DS4_ASSIGN(void *memory, allocate(deviceBytes(desc), desc.name));
     weights[desc.name] = memory;
     auto mode = modes.find(desc.name);
     targets.push_back(

@@ -41,6 +41,8 @@ struct WeightFormatInfo {
   ScaleKind scaleKind;
   uint32_t scaleOffset; ///< of the first scale in a block
   uint32_t scaleCount;  ///< scales of this kind, one behind the other
+  /// Byte of a block that cuts codes from scales (WeightLayout::lanes).
+  uint32_t split;
 };
 
 /// All formats, ascending by id.

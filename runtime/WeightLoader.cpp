@@ -27,8 +27,7 @@ namespace {
 /// Bytes of one tensor inside a chunk.
 struct Piece {
   uint32_t target;
-  uint64_t inTensor; ///< offset inside the tensor
-  uint64_t inChunk;  ///< offset inside the chunk
+  uint64_t inChunk; ///< offset inside the chunk
   uint64_t bytes;
 };
 
@@ -67,7 +66,7 @@ std::vector<Chunk> cutChunks(std::span<const uint32_t> order,
       Chunk &chunk = chunks.back();
       uint64_t inChunk = at - chunk.fileOffset;
       uint64_t bytes = std::min(end - at, chunkBytes - inChunk);
-      chunk.pieces.push_back({target, at - offsets[target], inChunk, bytes});
+      chunk.pieces.push_back({target, inChunk, bytes});
       chunk.bytes = inChunk + bytes;
       at += bytes;
     }
@@ -197,6 +196,50 @@ Status matchWeights(const Gguf &file, std::span<const WeightDesc> weights) {
   return Status::ok();
 }
 
+namespace {
+
+/// Brings one tensor to the device, fed in file order in pieces of any size.
+class TensorLoad {
+public:
+  TensorLoad(const WeightTarget &target, uint64_t fileOffset)
+      : target(target), check(*target.desc, fileOffset, target.modes) {
+    const WeightDesc &desc = *target.desc;
+    if (desc.layout == WeightLayout::lanes)
+      packer.emplace(*LaneRow::of(desc.format, desc.shape.back()));
+  }
+
+  /// Bytes of packed rows that the next `bytes` bytes complete.
+  uint64_t packedBytes(uint64_t bytes) const {
+    return packer ? packer->packedBytes(bytes) : 0;
+  }
+
+  /// `packed` has room for packedBytes(). The device may read it and `bytes`
+  /// until it is synchronised.
+  Status feed(std::span<const std::byte> bytes, std::byte *packed,
+              Device &device) {
+    DS4_TRY(check.feed(bytes));
+    fed += bytes.size();
+    if (packer) {
+      const uint64_t size = packer->packedBytes(bytes.size());
+      packer->feed(bytes, packed);
+      bytes = {packed, size};
+    }
+    if (!bytes.empty())
+      DS4_TRY(device.copyIn(static_cast<std::byte *>(target.memory) + copied,
+                            bytes.data(), bytes.size()));
+    copied += bytes.size();
+    return fed == target.desc->bytes ? check.finish() : Status::ok();
+  }
+
+private:
+  const WeightTarget &target;
+  WeightCheck check;
+  std::optional<RowPacker> packer;
+  uint64_t fed = 0, copied = 0;
+};
+
+} // namespace
+
 Result<LoadStats> loadWeights(const Gguf &file, Device &device,
                               std::span<const WeightTarget> targets,
                               const LoadOptions &options) {
@@ -204,14 +247,14 @@ Result<LoadStats> loadWeights(const Gguf &file, Device &device,
   LoadStats stats;
   std::vector<uint64_t> offsets;
   std::vector<uint32_t> order;
-  std::vector<WeightCheck> checks;
+  std::vector<TensorLoad> loads;
   uint64_t total = 0;
   for (const WeightTarget &target : targets) {
     const GgufTensor *tensor = file.findTensor(target.desc->name);
     assert(tensor && "matchWeights was not called");
     order.push_back(static_cast<uint32_t>(offsets.size()));
     offsets.push_back(tensor->fileOffset);
-    checks.emplace_back(*target.desc, tensor->fileOffset, target.modes);
+    loads.emplace_back(target, tensor->fileOffset);
     total += target.desc->bytes;
   }
   std::sort(order.begin(), order.end(),
@@ -222,18 +265,20 @@ Result<LoadStats> loadWeights(const Gguf &file, Device &device,
   DS4_ASSIGN(DirectFile data,
              DirectFile::open(file.path(), options.allowDirect));
   ChunkReader reader(std::move(data), chunks, options, file.path());
+  std::vector<std::byte> packed; // rows of one chunk
   for (const Chunk &chunk : chunks) {
+    uint64_t packedBytes = 0;
+    for (const Piece &piece : chunk.pieces)
+      packedBytes += loads[piece.target].packedBytes(piece.bytes);
+    packed.resize(packedBytes);
+    std::byte *to = packed.data();
     DS4_ASSIGN(std::span<const std::byte> bytes, reader.next());
     for (const Piece &piece : chunk.pieces) {
-      const WeightTarget &target = targets[piece.target];
-      auto part = bytes.subspan(piece.inChunk, piece.bytes);
-      DS4_TRY(checks[piece.target].feed(part));
-      DS4_TRY(device.copyIn(static_cast<std::byte *>(target.memory) +
-                                piece.inTensor,
-                            part.data(), part.size()));
+      TensorLoad &load = loads[piece.target];
+      const uint64_t size = load.packedBytes(piece.bytes);
+      DS4_TRY(load.feed(bytes.subspan(piece.inChunk, piece.bytes), to, device));
+      to += size;
       stats.bytes += piece.bytes;
-      if (piece.inTensor + piece.bytes == target.desc->bytes)
-        DS4_TRY(checks[piece.target].finish());
     }
     // Copies to a device may still read the buffer.
     DS4_TRY(device.synchronize());

@@ -1,5 +1,6 @@
 // WeightLoader.h - streams the tensors of a plan from a GGUF file into device
-// memory and checks every scale on the way. Allocates nothing on the device.
+// memory, checks every scale and packs rows into their layout on the way.
+// Allocates nothing on the device.
 #ifndef DS4_RUNTIME_WEIGHTLOADER_H
 #define DS4_RUNTIME_WEIGHTLOADER_H
 
@@ -17,7 +18,7 @@ namespace ds4 {
 /// A tensor to load and where it goes.
 struct WeightTarget {
   const WeightDesc *desc = nullptr;
-  void *memory = nullptr; ///< device, desc->bytes bytes
+  void *memory = nullptr; ///< device, deviceBytes(*desc) bytes
   /// Adaptive formats: mode of each expert (WeightCheck).
   std::span<const uint8_t> modes;
 };
@@ -31,7 +32,11 @@ struct LoadOptions {
   /// Asked after each chunk: true ends the load with ErrorCode::cancelled.
   std::function<bool()> cancelled;
 
-  uint64_t stagingBytes() const { return chunkBytes * chunks; }
+  /// The buffers, and one chunk of packed rows: padding adds less than an
+  /// eighth (WeightLayout.h), and a row may have begun in the chunk before.
+  uint64_t stagingBytes() const {
+    return chunkBytes * (chunks + 1) + chunkBytes / 4;
+  }
 };
 
 struct LoadStats {
@@ -45,7 +50,8 @@ struct LoadStats {
 Status matchWeights(const Gguf &file, std::span<const WeightDesc> weights);
 
 /// Loads `targets`, which have passed matchWeights. A reader thread fills the
-/// staging buffers in file order while this thread checks and copies. Errors:
+/// staging buffers in file order while this thread checks, packs the rows of
+/// weights whose layout is not the file's, and copies. Errors:
 /// reading fails, the file is shorter than its header says, WeightCheck
 /// refuses, cancelled.
 Result<LoadStats> loadWeights(const Gguf &file, Device &device,

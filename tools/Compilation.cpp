@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -113,7 +114,10 @@ private:
   Status finish(const FileSet &files, std::string_view how);
   Status compileGraph();
   Status buildGraph();
-  Status runPasses(void (*addPasses)(mlir::OpPassManager &), Stage stage);
+  Status readDisabledPasses(std::string_view names);
+  Status runPasses(void (*addPasses)(mlir::OpPassManager &,
+                                     llvm::ArrayRef<std::string>),
+                   Stage stage);
   Status emitBundle(const EmittedPlan &plan, mlir::ModuleOp module);
   Status dump(Stage stage, std::string_view text);
   std::string moduleText();
@@ -127,6 +131,7 @@ private:
   std::optional<Gguf> gguf;
   std::string text; ///< of a dumped stage
   const Target *target = nullptr;
+  std::vector<std::string> disabledPasses;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
@@ -214,10 +219,11 @@ Status Compilation::dump(Stage stage, std::string_view stageText) {
 
 Status Compilation::buildGraph() {
   context.loadDialect<ir::Ds4Dialect, mlir::func::FuncDialect>();
-  std::string targetName;
+  std::string targetName, disabled = "none";
   if (gguf) {
     DS4_ASSIGN(module, buildDeepSeekV4(*gguf, request.profile, &context));
     targetName = request.profile.target;
+    disabled = request.profile.disablePass;
   } else {
     DiagnosticText diagnostics(&context);
     module = mlir::parseSourceString<mlir::ModuleOp>(
@@ -225,10 +231,14 @@ Status Compilation::buildGraph() {
     if (!module)
       return diagnostics.error("parsing " + request.input.string());
     if (auto profile =
-            (*module)->getAttrOfType<mlir::DictionaryAttr>("ds4.profile"))
+            (*module)->getAttrOfType<mlir::DictionaryAttr>("ds4.profile")) {
       if (auto name = profile.getAs<mlir::StringAttr>("target"))
         targetName = name.str();
+      if (auto names = profile.getAs<mlir::StringAttr>("disable_pass"))
+        disabled = names.str();
+    }
   }
+  DS4_TRY(readDisabledPasses(disabled));
   targetName = request.target.value_or(targetName);
   target = findTarget(targetName);
   if (request.emit >= Stage::hip && !target)
@@ -239,11 +249,28 @@ Status Compilation::buildGraph() {
   return Status::ok();
 }
 
-Status Compilation::runPasses(void (*addPasses)(mlir::OpPassManager &),
+/// The profile's list: pass names between commas, or "none".
+Status Compilation::readDisabledPasses(std::string_view names) {
+  if (names == "none")
+    return Status::ok();
+  llvm::SmallVector<llvm::StringRef> list;
+  llvm::StringRef(names.data(), names.size()).split(list, ',');
+  for (llvm::StringRef name : list) {
+    if (!llvm::is_contained(optionalPasses(), name))
+      return invalidInput(fmt::format(
+          "disable_pass: '{}' is not a pass that can be left out ({})",
+          name.str(), llvm::join(optionalPasses(), ", ")));
+    disabledPasses.push_back(name.str());
+  }
+  return Status::ok();
+}
+
+Status Compilation::runPasses(void (*addPasses)(mlir::OpPassManager &,
+                                                llvm::ArrayRef<std::string>),
                               Stage stage) {
   DiagnosticText diagnostics(&context);
   mlir::PassManager passes(&context);
-  addPasses(passes);
+  addPasses(passes, disabledPasses);
   if (mlir::failed(passes.run(*module)))
     return diagnostics.error(
         fmt::format("making stage {}", kStageNames[static_cast<int>(stage)]));

@@ -78,15 +78,21 @@ std::string bundleText(const Bundle &bundle) {
                       "activations {}\n",
                       formatBytes(need.weights), formatBytes(need.context),
                       formatBytes(need.arena));
-  std::map<std::string, uint64_t> formats, storages;
-  for (const WeightDesc &weight : plan.weights)
-    formats[std::string(weightFormatInfo(weight.format).name)] += weight.bytes;
+  std::map<std::string, uint64_t> formats, lanes, storages;
+  for (const WeightDesc &weight : plan.weights) {
+    const std::string format(weightFormatInfo(weight.format).name);
+    formats[format] += deviceBytes(weight);
+    if (weight.layout == WeightLayout::lanes)
+      lanes[format] += deviceBytes(weight);
+  }
   for (const StateDesc &state : plan.states)
     storages[state.storage] += state.rows * state.rowBytes;
   label = "weights";
   for (const auto &[format, bytes] : formats) {
-    text +=
-        fmt::format("{:<10} {:>10} {}\n", label, formatBytes(bytes), format);
+    text += fmt::format("{:<10} {:>10} {}", label, formatBytes(bytes), format);
+    if (lanes.contains(format))
+      text += fmt::format(", {} in lanes", formatBytes(lanes[format]));
+    text += "\n";
     label = "";
   }
   label = "states";

@@ -33,10 +33,10 @@ public:
     if (integer("bytes") <= 0 || integer("elements") <= 0 ||
         integer("rowMultiple") % integer("elements") != 0)
       PrintFatalError(record, "bad sizes");
-    const int64_t end = scales().getValueAsInt("offset") +
-                        scales().getValueAsInt("count") * scaleBytes();
-    if (end > integer("bytes"))
+    if (scaleEnd() > integer("bytes"))
       PrintFatalError(record, "scales end behind the block");
+    if (quantised() && (split() <= 0 || split() >= integer("bytes")))
+      PrintFatalError(record, "a part of the block is empty");
     int64_t bits = 0;
     for (const Record *plane : planes()) {
       bits += plane->getValueAsInt("codeBits");
@@ -79,13 +79,27 @@ public:
     const Record *books = levels("Books");
     return books ? books->getValueAsInt("count") : 0;
   }
+  /// Byte that cuts a block in two: codes, and scales with what is too short
+  /// for wide loads. The codes keep whole units of 16 bytes, of 4 in small
+  /// blocks (runtime/WeightLayout.h).
+  int64_t split() const {
+    const int64_t unit = integer("elements") > 32 ? 16 : 4;
+    const int64_t begin = scales().getValueAsInt("offset");
+    if (!quantised() || begin > 0)
+      return begin / unit * unit;
+    const int64_t codes = integer("bytes") - scaleEnd();
+    return integer("bytes") - codes / unit * unit;
+  }
   /// Value of the C++ enumerator.
   int64_t enumerator() const {
     return integer("id") + (integer("reading") << 16);
   }
 
 private:
-  int64_t scaleBytes() const { return scaleKind() == "f16" ? 2 : 1; }
+  int64_t scaleEnd() const {
+    return scales().getValueAsInt("offset") +
+           scales().getValueAsInt("count") * (scaleKind() == "f16" ? 2 : 1);
+  }
 
   const Record *record;
 };
@@ -133,7 +147,7 @@ void genTable(ArrayRef<Format> formats, raw_ostream &os) {
        << (format.quantised() ? "true" : "false")
        << ", ScaleKind::" << format.scaleKind() << ", "
        << scales.getValueAsInt("offset") << ", "
-       << scales.getValueAsInt("count") << "},\n";
+       << scales.getValueAsInt("count") << ", " << format.split() << "},\n";
   }
   os << "#undef DS4_FORMAT_ROWS\n#endif\n";
 }
@@ -256,10 +270,11 @@ void genDoc(ArrayRef<Format> formats, raw_ostream &os) {
      << "Written by ds4-tblgen from `ir/QuantFormats.td`, where the words are "
         "explained;\nwhat it means in sentences is in `docs/formats.md`. "
         "\"4 bits of 64\": elements come\nin periods of 64, the first of them "
-        "in the lowest bits of the period's bytes.\n\n"
+        "in the lowest bits of the period's bytes. \"Cut\" is the byte "
+        "between a block's parts\nin the layout `lanes`.\n\n"
      << "| id | name | elements | bytes | bits each | row multiple | codes | "
-        "levels | scales | of 32 elements | remarks |\n"
-     << "|---:|---|---:|---:|---:|---:|---|---|---|---|---|\n";
+        "levels | scales | of 32 elements | cut | remarks |\n"
+     << "|---:|---|---:|---:|---:|---:|---|---|---|---|---:|---|\n";
   for (const Format &format : formats) {
     os << "| " << format.integer("id") << " | `" << format.name() << "` | "
        << format.integer("elements") << " | " << format.integer("bytes")
@@ -276,9 +291,10 @@ void genDoc(ArrayRef<Format> formats, raw_ostream &os) {
       os << scales.getValueAsInt("count") << " " << format.scaleKind()
          << " at byte " << scales.getValueAsInt("offset") << " | "
          << format.integer("scalesPer32")
-         << (format.minimums() ? " with minimum" : "");
+         << (format.minimums() ? " with minimum" : "") << " | "
+         << format.split();
     } else {
-      os << "| ";
+      os << "| | ";
     }
     os << " | " << format.note() << " |\n";
   }

@@ -45,6 +45,8 @@
 // CHECK-NEXT:   "format": "q8_0",
 // CHECK-NEXT:   "shape": [96, 64],
 // CHECK-NEXT:   "bytes": 6528,
+// CHECK-NEXT:   "value_limit": 0,
+// CHECK-NEXT:   "layout": "file"
 // CHECK-NOT:    unused
 module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128} {
   func.func @prefill(%tokens: tensor<8xi32>) -> (tensor<2x96xf32>, tensor<2xi32>) {

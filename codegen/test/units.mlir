@@ -11,8 +11,10 @@
 // CHECK-NEXT: constexpr u32 kRatio = 0;
 // CHECK-NEXT: constexpr u32 kIn = 64;
 // CHECK-NEXT: constexpr u32 kOut = 96;
+// CHECK-NEXT: constexpr u32 kRowBytes = 68;
 // CHECK-NEXT: constexpr u32 kInt8 = 0;
 // CHECK:      #include "weights/q8_0.h"
+// CHECK-NEXT: #include "layouts/file.h"
 // CHECK-NEXT: #include "linear.hip"
 // CHECK-NEXT: }
 // CHECK:      void [[LINEAR]](void *a0, void *a1, void *a2, const Step *step) {

@@ -6,6 +6,21 @@ func.func private @weight_c2(!ds4.weight<8x100xq8_0>)
 
 // -----
 
+// expected-error @+1 {{a row of 128 elements of q8_0 has no 8 segments of whole blocks, which layout lanes needs}}
+func.func private @weight_c3(!ds4.weight<8x128xq8_0, lanes>)
+
+// -----
+
+// expected-error @+1 {{a row of 4096 elements of f16 has no 8 segments}}
+func.func private @weight_c3_float(!ds4.weight<8x4096xf16, lanes>)
+
+// -----
+
+// expected-error @+1 {{unknown weight layout 'tiles' (file, lanes)}}
+func.func private @weight_layout(!ds4.weight<8x256xq8_0, tiles>)
+
+// -----
+
 // expected-error @+1 {{unknown weight format 'q9_9'}}
 func.func private @weight_format(!ds4.weight<8x128xq9_9>)
 

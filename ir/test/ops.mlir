@@ -4,9 +4,13 @@
 
 // CHECK-LABEL: func.func @types(
 //  CHECK-SAME:   %{{.+}}: !ds4.weight<8x256x128xq2_1_rocmfp2_mix>
+//  CHECK-SAME:   %{{.+}}: !ds4.weight<64x256xq8_0>,
+//  CHECK-SAME:   %{{.+}}: !ds4.weight<64x256xq8_0, lanes>
 //  CHECK-SAME:   %{{.+}}: !ds4.q8<1x3x256>
 //  CHECK-SAME:   %{{.+}}: !ds4.state<256x512xfp8>
 func.func @types(%w: !ds4.weight<8x256x128xq2_1_rocmfp2_mix>,
+                 %f: !ds4.weight<64x256xq8_0, file>,
+                 %l: !ds4.weight<64x256xq8_0, lanes>,
                  %q: !ds4.q8<1x3x256>, %s: !ds4.state<256x512xfp8>) {
   return
 }

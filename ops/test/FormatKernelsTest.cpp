@@ -1,7 +1,8 @@
 // FormatKernelsTest.cpp - a linear in every block-quantised format against the
 // oracle, bit for bit: the smallest legal row, 128, 2048 and 8192 columns; 1 to
-// 8 vectors at a time give what each gives alone. Formats with learned levels
-// are in LinearKernelsTest.
+// 8 vectors at a time give what each gives alone. Layout `lanes` also with
+// segments of 1, 5 and 12 blocks. Formats with learned levels are in
+// LinearKernelsTest.
 #include "ops/Reference.h"
 #include "ops/test/KernelHarness.h"
 #include "ops/test/RandomWeights.h"
@@ -19,14 +20,16 @@ struct FormatCase {
   WeightFormat format;
   int64_t columns;
   bool int8;
+  WeightLayout layout;
   Kernel kernel;
 
-  FormatCase(const WeightFormatInfo &info, int64_t columns, bool int8)
-      : format(info.format), columns(columns), int8(int8),
+  FormatCase(const WeightFormatInfo &info, int64_t columns, bool int8,
+             WeightLayout layout = WeightLayout::file)
+      : format(info.format), columns(columns), int8(int8), layout(layout),
         kernel("ds4.linear %0, %1",
                {int8 ? fmt::format("!ds4.q8<{}x{}>", kVectors, columns)
                      : tensor({kVectors, columns}),
-                weight({kRows, columns}, info.name)},
+                weight({kRows, columns}, info.name, layout)},
                {tensor({kVectors, kRows})}) {}
 
   void run() const;
@@ -44,6 +47,9 @@ const std::deque<FormatCase> &formatCases() {
         all.emplace_back(info, 128, true);
       all.emplace_back(info, 2048, true);
       all.emplace_back(info, 8192, true);
+      for (const int64_t segment : {1, 5, 12, 64})
+        if (const int64_t row = 8 * info.blockElements * segment; row <= 16384)
+          all.emplace_back(info, row, true, WeightLayout::lanes);
       all.emplace_back(info, smallest, false);
       all.emplace_back(info, 2048, false);
     }
@@ -72,8 +78,9 @@ struct Activations {
 };
 
 void FormatCase::run() const {
-  SCOPED_TRACE(fmt::format("{} {} {}", weightFormatInfo(format).name, columns,
-                           int8 ? "int8" : "f32"));
+  SCOPED_TRACE(fmt::format("{} {} {} {}", weightFormatInfo(format).name,
+                           columns, int8 ? "int8" : "f32",
+                           weightLayoutName(layout)));
   Random random(columns);
   const std::vector<uint8_t> weights =
       randomWeights(random, format, kRows, columns);

@@ -53,7 +53,7 @@ void check(Status status) {
 
 uint64_t bytesOfType(mlir::Type type) {
   if (auto weight = mlir::dyn_cast<ir::WeightType>(type))
-    return weight.getBytes();
+    return weight.getDeviceBytes();
   if (auto state = mlir::dyn_cast<ir::StateType>(type))
     return state.getBytes();
   if (auto q8 = mlir::dyn_cast<ir::Q8Type>(type)) {
@@ -65,12 +65,30 @@ uint64_t bytesOfType(mlir::Type type) {
   return mlir::cast<mlir::RankedTensorType>(type).getNumElements() * 4;
 }
 
+std::optional<LaneRow> laneRowOf(mlir::Type type) {
+  auto weight = mlir::dyn_cast<ir::WeightType>(type);
+  if (!weight || weight.getLayout() != WeightLayout::lanes)
+    return std::nullopt;
+  return LaneRow::of(weight.getFormat(), weight.getRowElements());
+}
+
+/// A tensor in file order, as the loader brings it to a device.
+std::vector<uint8_t> packed(const LaneRow &row, std::span<const uint8_t> file) {
+  RowPacker packer(row);
+  std::vector<uint8_t> result(packer.packedBytes(file.size()));
+  packer.feed(std::as_bytes(file),
+              reinterpret_cast<std::byte *>(result.data()));
+  return result;
+}
+
 /// A compiled Kernel: its symbol, launch and argument sizes.
 struct Compiled {
   std::string symbol;
   uint32_t gridX, gridY, block;
   bool reportsNan;
   std::vector<uint64_t> argBytes; ///< 0: an operand that is not there
+  /// Arguments that are weights in layout `lanes`.
+  std::map<size_t, LaneRow> laneRows;
   uint64_t tickets;
 };
 
@@ -98,12 +116,17 @@ public:
                      spec->threads,
                      spec->selection != nullptr,
                      {},
+                     {},
                      spec->ticketParts * spec->gridY};
       const bool alone = spec->bodies().size() == 1;
       for (mlir::Value value :
            alone ? llvm::ArrayRef(spec->bodies().front()->args)
-                 : llvm::ArrayRef(spec->args))
+                 : llvm::ArrayRef(spec->args)) {
+        if (value)
+          if (auto row = laneRowOf(value.getType()))
+            entry.laneRows.emplace(entry.argBytes.size(), *row);
         entry.argBytes.push_back(value ? bytesOfType(value.getType()) : 0);
+      }
       kernels.push_back(entry);
     }
     std::vector<Unit> list;
@@ -200,8 +223,9 @@ std::string tensor(std::initializer_list<int64_t> shape,
   return fmt::format("tensor<{}x{}>", shapeText(shape), element);
 }
 std::string weight(std::initializer_list<int64_t> shape,
-                   std::string_view format) {
-  return fmt::format("!ds4.weight<{}x{}>", shapeText(shape), format);
+                   std::string_view format, WeightLayout layout) {
+  return fmt::format("!ds4.weight<{}x{}, {}>", shapeText(shape), format,
+                     weightLayoutName(layout));
 }
 std::string state(int64_t rows, int64_t width, std::string_view storage) {
   return fmt::format("!ds4.state<{}x{}x{}>", rows, width, storage);
@@ -244,7 +268,12 @@ StepStatus Kernel::run(const Step &step, std::vector<Memory> memory) const {
         bytes.size())
       die(fmt::format("argument {} of {} has {} bytes, the test gives more", i,
                       kernel.symbol, bytes.size()));
-    std::copy(memory[i].input.begin(), memory[i].input.end(), bytes.begin());
+    if (auto row = kernel.laneRows.find(i); row != kernel.laneRows.end()) {
+      const Bytes rows = packed(row->second, memory[i].input);
+      std::copy(rows.begin(), rows.end(), bytes.begin());
+    } else {
+      std::copy(memory[i].input.begin(), memory[i].input.end(), bytes.begin());
+    }
     before.push_back(std::move(bytes));
   }
   StepStatus first{};

@@ -19,7 +19,8 @@
 
 namespace ds4::test {
 
-/// Memory of one kernel argument. What `input` does not fill holds 0xff bytes
+/// Memory of one kernel argument; weights are in file order, whatever their
+/// layout. What `input` does not fill holds 0xff bytes
 /// (NaN, index -1), as rows past the end of a step may; of a pure output, what
 /// lies past `output` must stay so.
 struct Memory {
@@ -73,7 +74,8 @@ private:
 std::string tensor(std::initializer_list<int64_t> shape,
                    std::string_view element = "f32");
 std::string weight(std::initializer_list<int64_t> shape,
-                   std::string_view format = "f32");
+                   std::string_view format = "f32",
+                   WeightLayout layout = WeightLayout::file);
 std::string state(int64_t rows, int64_t width, std::string_view storage);
 
 /// Fails at the first element that differs in any bit.

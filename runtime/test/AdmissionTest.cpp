@@ -15,8 +15,14 @@ TEST(AdmissionTest, CountsEverythingThatIsAllocated) {
   plan.functions.resize(2);
   plan.functions[0].arenaBytes = 300;
   plan.functions[1].arenaBytes = 200;
+  plan.weights.push_back({"p",
+                          WeightFormat::q4_0_rocmfp4_fast,
+                          {3, 256},
+                          408,
+                          0,
+                          WeightLayout::lanes}); // rows padded to 144
   MemoryNeed need = memoryNeed(plan, 7);
-  EXPECT_EQ(need.weights, 64u + 4 * 2 * 8 * 4);
+  EXPECT_EQ(need.weights, 64u + 3 * 144 + 4 * 2 * 8 * 4);
   EXPECT_EQ(need.context, 100u * 10 + 50 * 6 * 4);
   EXPECT_EQ(need.arena, 300u);
   EXPECT_EQ(need.total(), need.weights + need.context + 307);

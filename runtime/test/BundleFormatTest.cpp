@@ -12,7 +12,13 @@ using testing::HasSubstr;
 /// A plan with every struct and every kind of argument in it.
 static Plan samplePlan() {
   Plan plan;
-  plan.weights = {{"output.weight", WeightFormat::q8_0, {64, 32}, 2176, 0}};
+  plan.weights = {{"output.weight", WeightFormat::q8_0, {64, 32}, 2176, 0},
+                  {"w",
+                   WeightFormat::q4_0_rocmfp4_fast,
+                   {3, 256},
+                   408,
+                   0,
+                   WeightLayout::lanes}};
   plan.books = {{"exps", WeightFormat::q2_1_rocmfp2_mix, 8, 256, 128, 3, 2}};
   plan.states = {{"kv.0", 256, 1024, "fp8", 512}};
   plan.tables = {{"rope", 4096, 64, 160000.0, 16.0, 65536, 32.0, 1.0}};
@@ -68,6 +74,10 @@ TEST(BundleFormat, PlanSurvivesTheRoundTrip) {
   EXPECT_EQ(launch.args, samplePlan().functions[0].launches[0].args);
   EXPECT_EQ(launch.weightBytesPerToken, 5'000'000'000u);
   EXPECT_EQ(plan->weights[0].format, WeightFormat::q8_0);
+  EXPECT_EQ(plan->weights[0].layout, WeightLayout::file);
+  EXPECT_EQ(deviceBytes(plan->weights[0]), 2176u);
+  EXPECT_EQ(plan->weights[1].layout, WeightLayout::lanes);
+  EXPECT_EQ(deviceBytes(plan->weights[1]), 3 * 144u); // rows of 136 bytes
   EXPECT_EQ(plan->tables[0].base, 160000.0);
   ASSERT_NE(plan->find("decode"), nullptr);
   EXPECT_EQ(plan->find("prefill"), nullptr);
@@ -98,6 +108,12 @@ TEST(BundleFormat, MalformedPlansNameThePlace) {
   EXPECT_EQ(planError(replaced(text, "\"q8_0\"", "\"q9_9\"")),
             "plan.json: weights[0].format is not a weight format that this "
             "version knows");
+  EXPECT_EQ(planError(replaced(text, "\"lanes\"", "\"lines\"")),
+            "plan.json: weights[1].layout is not a weight layout that this "
+            "version knows");
+  EXPECT_EQ(planError(replaced(text, "[3, 256]", "[6, 128]")),
+            "plan.json: weight w: rows of 128 elements of q4_0_rocmfp4_fast "
+            "have no layout lanes");
 }
 
 TEST(BundleFormat, PlansThatPointNowhereAreRefused) {
@@ -149,9 +165,9 @@ TEST(BundleFormat, ObservationsAreThereIfThereAreAny) {
 TEST(BundleFormat, ObservationsThatDoNotFitAreRefused) {
   constexpr std::string_view kWhere =
       "plan.json: function decode, observation of ";
-  EXPECT_EQ(planError(observedPlan([](Observation &it) { it.weight = "w"; })),
+  EXPECT_EQ(planError(observedPlan([](Observation &it) { it.weight = "x"; })),
             std::string(kWhere) +
-                "w: its launch, buffer or weight does not exist");
+                "x: its launch, buffer or weight does not exist");
   EXPECT_EQ(planError(observedPlan([](Observation &it) { it.width = 48; })),
             std::string(kWhere) +
                 "output.weight: rows of 64 values for vectors of 48");

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 using namespace ds4;
@@ -169,6 +170,21 @@ TEST(Flash, PlansTheRealModel) {
             std::accumulate(
                 gguf->tensors().begin(), gguf->tensors().end(), uint64_t(0),
                 [](uint64_t sum, const auto &t) { return sum + t.bytes; }));
+
+  // Every int8 product has its rows packed; matrices that f32 activations meet
+  // stay as in the file, and no byte is added.
+  std::map<WeightLayout, std::map<WeightFormat, int>> layouts;
+  uint64_t onDevice = 0;
+  for (const WeightDesc &weight : plan.weights) {
+    ++layouts[weight.layout][weight.format];
+    onDevice += deviceBytes(weight);
+  }
+  EXPECT_EQ(onDevice, weightBytes);
+  using enum WeightFormat;
+  const std::map<WeightFormat, int> packed = {
+      {q4_0_rocmfp4_fast, 366}, {q3_0_rocmfpx, 43}, {q2_0_rocmfp2, 86}};
+  EXPECT_EQ(layouts[WeightLayout::lanes], packed);
+  EXPECT_EQ(layouts[WeightLayout::file].contains(q2_0_rocmfp2), false);
 
   // A token reads everything but the experts that it does not use and the
   // embedding's other rows: 6.00 GB of the file.

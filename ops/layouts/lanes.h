@@ -1,0 +1,50 @@
+// lanes.h - rows in layout `lanes` (runtime/WeightLayout.h has the formula): a
+// lane loads whole aligned units of its segment and puts the blocks of a chunk
+// together in registers, in the format's own byte order, for the one decoder.
+// Only int8 activations have it.
+//
+// | constant | |
+// |---|---|
+// | kSegmentBlocks, kChunkBlocks | blocks of a segment, of a chunk |
+// | kSplit | bytes of a block's first part |
+// | kUnit0, kUnit1 | bytes of a unit in each plane |
+// | kPlane1 | where the second plane begins in a row |
+#include "sums.h"
+
+/// The calling lane's parts of a chunk, kChunkBlocks of kPart bytes, from a
+/// plane of the row.
+template <u32 kPart, u32 kUnit>
+DS4_DEVICE void load_parts(const u8 *plane, u32 chunk,
+                           u8 (&parts)[kChunkBlocks * kPart]) {
+  constexpr u32 kUnits = kChunkBlocks * kPart / kUnit;
+  plane += (8 * kUnits * chunk + lane() % 8) * kUnit;
+#pragma unroll
+  for (u32 i = 0; i < kUnits; ++i)
+    load_aligned<kUnit>(parts + i * kUnit, plane + 8 * i * kUnit);
+}
+
+/// As in layouts/file.h.
+template <typename Code>
+DS4_DEVICE float segment_share(const u8 *row, const Code *codes,
+                               const float *scales) {
+  constexpr u32 kRest = kBlockBytes - kSplit, kGroups = kBlockElements / 32;
+  u32 b = lane() % 8 * kSegmentBlocks * kGroups;
+  float sum = 0.0f;
+  for (u32 chunk = 0; chunk < kSegmentBlocks / kChunkBlocks; ++chunk) {
+    u8 first[kChunkBlocks * kSplit], second[kChunkBlocks * kRest];
+    load_parts<kSplit, kUnit0>(row, chunk, first);
+    load_parts<kRest, kUnit1>(row + kPlane1, chunk, second);
+    DS4_REGISTERS
+    for (u32 i = 0; i < kChunkBlocks; ++i) {
+      u8 block[kBlockBytes];
+      __builtin_memcpy(block, first + i * kSplit, kSplit);
+      __builtin_memcpy(block + kSplit, second + i * kRest, kRest);
+#pragma unroll
+      for (u32 group = 0; group < kGroups; ++group, ++b) {
+        sum = block_dot(block, group, codes + 32 * b, scales[b], sum);
+        finish(sum);
+      }
+    }
+  }
+  return sum;
+}
