@@ -58,6 +58,8 @@ public:
   /// finds the leading dimension of the first result (or operand) and
   /// ir::rowRatio here.
   uint32_t gridY = 1;
+  /// Rows of the domain that a block does together.
+  uint32_t columns = 1;
   RowRatio ratio = 1;
   /// Pointer arguments in the kernel's order, without the step, which is
   /// always last. A null value is a null pointer.

@@ -7,6 +7,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -181,7 +182,15 @@ FailureOr<LaunchSpec> LaunchBuilder::build() {
       connected.unionSets(producer, op);
     const KernelSpec &body = preferred.find(op)->second;
     spec.gridY = std::max(spec.gridY, body.gridY);
+    if (body.columns > 1) {
+      if (spec.columns > 1 && spec.columns != body.columns)
+        return op->emitOpError()
+               << "does " << body.columns << " rows at once, another op of its "
+               << "launch " << spec.columns;
+      spec.columns = body.columns;
+    }
   }
+  spec.gridY = llvm::divideCeil(spec.gridY, spec.columns);
   // Rows of tokens are the most; a launch that has any walks those.
   spec.ratio = preferred.find(ops.front())->second.ratio;
   for (Operation *op : ops)

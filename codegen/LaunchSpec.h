@@ -34,6 +34,8 @@ struct LaunchSpec {
   uint32_t threads = 0; ///< of a block
   uint32_t gridX = 0, gridY = 0;
   RowRatio ratio = 1;
+  /// Rows of the domain that a row of the grid does.
+  uint32_t columns = 1;
   /// Blocks of part 0 come first, then those of part 1, ....
   std::vector<LaunchPart> parts;
   /// Distinct pointer arguments; behind them come the tickets (u32 [parts that

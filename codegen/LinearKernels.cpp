@@ -35,17 +35,25 @@ static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
   spec.gridX =
       static_cast<uint32_t>((waves * 32 + spec.block - 1) / spec.block);
   // Rows of a matrix that are no whole number of waves leave gaps.
-  if (out % waveRows == 0)
+  // Blocks that do several rows write more than a tile of one.
+  if (out % waveRows == 0 && spec.columns == 1)
     spec.tile = spec.block / 32 * waveRows;
   spec.constant("kIn", weight.getRowElements())
       .constant("kOut", out)
       .constant("kRowBytes", weight.getDeviceRowBytes())
       .constant("kInt8", int8);
+  spec.constant("kColumns", spec.columns);
   // With f32 activations every lane reads the same blocks: rows as in the file.
   if (int8)
     describeLayout(spec, weight);
   else
     spec.layout = WeightLayout::file;
+}
+
+/// Rows of activations that share what is decoded of a weight.
+static uint32_t columnsOf(Operation *op) {
+  auto columns = op->getAttrOfType<IntegerAttr>(kColumnsAttr);
+  return columns ? static_cast<uint32_t>(columns.getInt()) : 1;
 }
 
 /// Bytes that one token reads of a weight [E, ...] if it uses `used` experts.
@@ -78,6 +86,7 @@ void addLinearKernels(KernelTable &kernels) {
 
   kernels.add<LinearOp>([](LinearOp op, KernelSpec &spec) {
     const WeightType weight = op.getWeight().getType();
+    spec.columns = columnsOf(op);
     launchProducts(spec, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);
     spec.args = {op.getX(), op.getWeight(), op.getResult()};
@@ -89,6 +98,7 @@ void addLinearKernels(KernelTable &kernels) {
     const WeightType weight = op.getWeight().getType();
     const int64_t groups = dim(op.getX(), 1);
     spec.kernel = "linear";
+    spec.columns = columnsOf(op);
     launchProducts(spec, op.getX(), weight, weight.getShape().front() / groups,
                    groups);
     spec.constant("kGroups", groups);
@@ -100,7 +110,9 @@ void addLinearKernels(KernelTable &kernels) {
   kernels.add<ExpertGateUpOp>([](ExpertGateUpOp op, KernelSpec &spec) {
     const WeightType weight = op.getGate().getType();
     const int64_t used = dim(op.getExperts(), 1);
-    launchProducts(spec, op.getX(), weight, weight.getShape()[1], used);
+    spec.columns = columnsOf(op);
+    launchProducts(spec, op.getX(), weight, weight.getShape()[1],
+                   used * spec.columns);
     spec.constant("kUsed", used)
         .constant("kBookLevels", weight.getBookLevels());
     spec.args = {op.getX(),       op.getExperts(),   op.getGate(),
@@ -113,7 +125,9 @@ void addLinearKernels(KernelTable &kernels) {
   kernels.add<ExpertDownOp>([](ExpertDownOp op, KernelSpec &spec) {
     const WeightType weight = op.getWeight().getType();
     const int64_t used = dim(op.getExperts(), 1);
-    launchProducts(spec, op.getH(), weight, weight.getShape()[1], used);
+    spec.columns = columnsOf(op);
+    launchProducts(spec, op.getH(), weight, weight.getShape()[1],
+                   used * spec.columns);
     spec.constant("kUsed", used)
         .constant("kBookLevels", weight.getBookLevels());
     spec.args = {op.getH(), op.getExperts(), op.getWeight(), op.getBooks(),

@@ -198,6 +198,7 @@ LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
   launch.grid = {spec->gridX, spec->gridY};
   launch.block = spec->threads;
   launch.ratio = spec->ratio;
+  launch.columns = spec->columns;
   launch.weightBytesPerToken = spec->weightBytesPerToken;
   for (Value value : spec->args) {
     FailureOr<Arg> arg = argOf(value, op);

@@ -31,8 +31,18 @@ private:
   void writeBody(const KernelSpec &body);
   void writeKernel();
   void writePart(const LaunchPart &part);
-  void writeHead(const LaunchHead &head, std::string_view block);
-  std::string call(const KernelSpec &body, std::string_view block);
+  void open(std::string_view text) {
+    line(text);
+    indent += 2;
+  }
+  void close(std::string_view text = "}") {
+    indent -= 2;
+    line(text);
+  }
+  void writeHead(const LaunchHead &head, const std::string &block);
+  void run(const KernelSpec &body, std::string first, int64_t blocks);
+  std::string call(const KernelSpec &body, std::string_view block,
+                   std::string_view row);
 
   const LaunchSpec &spec;
   std::string_view symbol;
@@ -76,9 +86,10 @@ void UnitWriter::writeBody(const KernelSpec &body) {
                      it->second, titleOf(body), it->first);
 }
 
-/// `bodyN::run(block, arguments)`.
-std::string UnitWriter::call(const KernelSpec &body, std::string_view block) {
-  std::vector<std::string> args{std::string(block)};
+/// `bodyN::run(block, row, arguments);`.
+std::string UnitWriter::call(const KernelSpec &body, std::string_view block,
+                             std::string_view row) {
+  std::vector<std::string> args{std::string(block), std::string(row)};
   for (Value value : body.args) {
     if (!value) {
       args.push_back("nullptr");
@@ -96,61 +107,70 @@ std::string UnitWriter::call(const KernelSpec &body, std::string_view block) {
                      fmt::join(args, ", "));
 }
 
-void UnitWriter::writeHead(const LaunchHead &head, std::string_view block) {
-  line(call(head.body, block));
+/// Calls of a body on `blocks` of its blocks from `first` on, for every row of
+/// the grid's row. Bodies may use the same LDS: a barrier after each but a lone
+/// one.
+void UnitWriter::run(const KernelSpec &body, std::string first,
+                     int64_t blocks) {
+  const bool rows = spec.columns > 1 && body.columns == 1;
+  if (rows)
+    open(fmt::format("for (u32 row = group * {0}; row < group * {0} + {0}; "
+                     "++row) {{",
+                     spec.columns));
+  if (blocks > 1) {
+    open(fmt::format("for (u32 i = 0; i < {}; ++i) {{", blocks));
+    first = first == "0" ? "i" : fmt::format("({}) * {} + i", first, blocks);
+  }
+  line(call(body, first, body.columns > 1 ? "group" : "row"));
+  if (rows || blocks > 1)
+    line("barrier();");
+  if (blocks > 1)
+    close();
+  if (rows)
+    close();
+}
+
+void UnitWriter::writeHead(const LaunchHead &head, const std::string &block) {
+  run(head.body, block, 1);
   for (const KernelSpec &follower : head.followers) {
     line("barrier();");
-    const int64_t blocks = head.body.tile / follower.tile;
-    if (blocks == 1) {
-      line(call(follower, block));
-      continue;
-    }
-    line(fmt::format("for (u32 i = 0; i < {}; ++i) {{", blocks));
-    line("  " + call(follower, fmt::format("({}) * {} + i", block, blocks)));
-    line("  barrier();");
-    line("}");
+    run(follower, block, head.body.tile / follower.tile);
   }
 }
 
 void UnitWriter::writePart(const LaunchPart &part) {
   uint32_t first = 0;
+  const bool several = part.heads.size() > 1;
   for (size_t i = 0; i < part.heads.size(); ++i) {
     const LaunchHead &head = part.heads[i];
     const std::string block =
         first ? fmt::format("block - {}", first) : std::string("block");
-    if (part.heads.size() == 1) {
-      writeHead(head, block);
-      break;
-    }
     first += head.body.gridX;
-    const std::string open = i == 0 ? "" : "} else ";
-    line(i + 1 < part.heads.size()
-             ? fmt::format("{}if (block < {}) {{", open, first)
-             : open + "{");
-    indent += 2;
+    if (several && i == 0)
+      open(fmt::format("if (block < {}) {{", first));
+    else if (several && i + 1 < part.heads.size()) {
+      close(fmt::format("}} else if (block < {}) {{", first));
+      indent += 2;
+    } else if (several) {
+      close("} else {");
+      indent += 2;
+    }
     writeHead(head, block);
-    indent -= 2;
   }
-  if (part.heads.size() > 1)
-    line("}");
+  if (several)
+    close();
   if (part.tail.empty())
     return;
-  if (part.takesTickets())
-    line(fmt::format(
-        "if (!last_block(tickets + {} + block_y(), {}))\n{:{}}  return;",
-        tickets++ * spec.gridY, part.blocks(), "", indent));
-  else
+  if (part.takesTickets()) {
+    const std::string grid = spec.columns > 1 ? "group" : "row";
+    open(fmt::format("if (!last_block(tickets + {} + {}, {}))",
+                     tickets++ * spec.gridY, grid, part.blocks()));
+    line("return;");
+    indent -= 2;
+  } else
     line("barrier();");
   for (size_t i = 0; i < part.tail.size(); ++i) {
-    const KernelSpec &body = part.tail[i];
-    if (body.gridX > 1) {
-      line(fmt::format("for (u32 i = 0; i < {}; ++i) {{", body.gridX));
-      line("  " + call(body, "i"));
-      line("  barrier();");
-      line("}");
-      continue;
-    }
-    line(call(body, "0"));
+    run(part.tail[i], "0", part.tail[i].gridX);
     if (i + 1 < part.tail.size())
       line("barrier();");
   }
@@ -171,18 +191,18 @@ void UnitWriter::writeKernel() {
   indent += 2;
   line(fmt::format("{}u32 block = block_x();",
                    spec.parts.size() > 1 ? "" : "const "));
+  line(fmt::format("const u32 {} = block_y();",
+                   spec.columns > 1 ? "group" : "row"));
   for (size_t i = 0; i < spec.parts.size(); ++i) {
     const LaunchPart &part = spec.parts[i];
     if (i + 1 == spec.parts.size()) {
       writePart(part);
       break;
     }
-    line(fmt::format("if (block < {}) {{", part.blocks()));
-    indent += 2;
+    open(fmt::format("if (block < {}) {{", part.blocks()));
     writePart(part);
     line("return;");
-    indent -= 2;
-    line("}");
+    close();
     line(fmt::format("block -= {};", part.blocks()));
   }
   indent -= 2;

@@ -32,6 +32,10 @@ namespace ds4::ir {
 /// outside the layers (embedding, head) do not have it.
 inline constexpr llvm::StringLiteral kLayerAttr = "ds4.layer";
 
+/// Discardable attribute of a linear: how many rows of activations share what
+/// is decoded of the weight, i32, 1 to 8. A pass sets it; no bit depends on it.
+inline constexpr llvm::StringLiteral kColumnsAttr = "ds4.columns";
+
 /// Shape of an activation, float or int8; the leading dimension is the rows.
 llvm::ArrayRef<int64_t> activationShape(mlir::Type type);
 

@@ -453,6 +453,8 @@ Result<OwningOpRef<ModuleOp>> buildDeepSeekV4(const Gguf &gguf,
   b.setInsertionPointToEnd(op.getBody());
   int64_t chunk = profile.prefillChunk;
   PhaseBuilder(b, hparams, weights, profile, 1, 1).build("decode");
+  if (int64_t width = profile.verifyWidth; width > 1 && width < chunk)
+    PhaseBuilder(b, hparams, weights, profile, width, width).build("verify");
   PhaseBuilder(b, hparams, weights, profile, chunk,
                profile.logits == "all" ? chunk : 1)
       .build("prefill");

@@ -17,8 +17,9 @@ namespace ds4 {
 /// the graph: ds4.model_name, ds4.fingerprint (strings), ds4.layers, ds4.vocab,
 /// ds4.context (i64), ds4.profile (dictionary of strings).
 ///
-/// Functions: @decode (T = 1, one logits row) and @prefill (T = prefill_chunk,
-/// 1 or T logits rows):
+/// Functions: @decode (T = 1, one logits row), @verify (T = verify_width, a
+/// logits row for each token; none if that is 1 or no less than a chunk) and
+/// @prefill (T = prefill_chunk, 1 or T logits rows):
 ///   (tokens: tensor<T x i32>) -> (logits: tensor<L x V x f32>,
 ///                                 argmax: tensor<L x i32>)
 ///

@@ -12,9 +12,8 @@
 
 constexpr u32 kRowBytes = kChannels / kBlockElements * kBlockBytes;
 
-DS4_DEVICE void run(u32 block, const float *gate, const u8 *ape, float *result,
-                    const Step *step) {
-  const u32 row = block_y();
+DS4_DEVICE void run(u32 block, u32 row, const float *gate, const u8 *ape,
+                    float *result, const Step *step) {
   if (row >= row_count(kRatio, step))
     return;
   gate += static_cast<u64>(row) * kChannels;

@@ -55,8 +55,9 @@ DS4_DEVICE void store_values(u8 *row, u32 first, const float *v) {
   }
 }
 
-DS4_DEVICE void run(u32 block, const float *x, u8 *state, const Step *step) {
-  const u32 row = block_y(), rows = row_count(kRatio, step);
+DS4_DEVICE void run(u32 block, u32 row, const float *x, u8 *state,
+                    const Step *step) {
+  const u32 rows = row_count(kRatio, step);
   if (row >= rows || row + kRows < rows)
     return;
   x += static_cast<u64>(row) * kDim;

@@ -17,9 +17,8 @@ DS4_DEVICE Best better(Best a, Best b) {
   return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
 }
 
-DS4_DEVICE void run(u32 block, const float *logits, i32 *result,
+DS4_DEVICE void run(u32 block, u32 row, const float *logits, i32 *result,
                     StepStatus *status, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   logits += static_cast<u64>(row) * kVocab;

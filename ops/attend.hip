@@ -139,10 +139,9 @@ DS4_DEVICE void attend_tile(const float *q, const Rows &rows, Tile tile,
   }
 }
 
-DS4_DEVICE void run(u32 block, const float *q, const float *kv, const u8 *ring,
-                    const float *sinks, const u8 *compressed,
+DS4_DEVICE void run(u32 block, u32 row, const float *q, const float *kv,
+                    const u8 *ring, const float *sinks, const u8 *compressed,
                     const i32 *selected, float *result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float k[kTile * kPitch];

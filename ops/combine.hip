@@ -9,9 +9,8 @@
 
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const float *y, const float *weights,
+DS4_DEVICE void run(u32 block, u32 row, const float *y, const float *weights,
                     const float *shared, float *result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   y += static_cast<u64>(row) * kUsed * kHidden;

@@ -23,10 +23,9 @@ DS4_DEVICE const float *token_at(const float *rows, const float *ring,
   return ring + static_cast<u64>(position % ring_rows) * kChannels;
 }
 
-DS4_DEVICE void run(u32 block, const float *kv, const float *gate,
+DS4_DEVICE void run(u32 block, u32 row, const float *kv, const float *gate,
                     const float *kv_ring, const float *gate_ring, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u32 start = static_cast<u32>(step->start);

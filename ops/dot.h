@@ -29,6 +29,30 @@ DS4_DEVICE float row_share_f32(const u8 *row, const float *x, u32 n,
   return tree8(p);
 }
 
+/// The calling lane's shares in the products of `count` vectors; each weight is
+/// decoded once for all of them.
+template <u32 kCount>
+DS4_DEVICE void row_shares_f32(const u8 *row, const float *const (&x)[kCount],
+                               u32 count, u32 n, const float *books,
+                               float (&shares)[8]) {
+  float p[kCount][8] = {};
+  for (u32 first = lane(); first < n; first += 256)
+#pragma unroll
+    for (u32 j = 0; j < 8; ++j) {
+      const u32 i = first + kWave * j;
+      if (i >= n)
+        break;
+      const float weight = weight_at(row, i, books);
+#pragma unroll
+      for (u32 c = 0; c < kCount; ++c)
+        if (c < count)
+          p[c][j] = fma_f32(weight, x[c][i], p[c][j]);
+    }
+#pragma unroll
+  for (u32 c = 0; c < kCount; ++c)
+    shares[c] = tree8(p[c]);
+}
+
 /// The dot product, in every lane of the wave.
 DS4_DEVICE float row_dot_f32(const u8 *row, const float *x, u32 n,
                              const float *books) {

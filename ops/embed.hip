@@ -10,9 +10,8 @@
 #include "dot.h"
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const i32 *tokens, const u8 *table,
+DS4_DEVICE void run(u32 block, u32 row, const i32 *tokens, const u8 *table,
                     float *result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   table += static_cast<u64>(tokens[row]) * row_bytes(kHidden);

@@ -26,9 +26,8 @@ template <u32 n> DS4_DEVICE void butterflies(float (&v)[n]) {
       }
 }
 
-DS4_DEVICE void run(u32 block, const float *x, float *result,
+DS4_DEVICE void run(u32 block, u32 row, const float *x, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float shared[kBlockVectors * kPitch];

@@ -9,10 +9,9 @@
 
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const float *y, const float *streams,
+DS4_DEVICE void run(u32 block, u32 row, const float *y, const float *streams,
                     const float *post, const float *comb, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   y += static_cast<u64>(row) * kHidden;

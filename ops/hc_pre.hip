@@ -55,10 +55,9 @@ DS4_DEVICE void softmax_rows(float (&a)[kStreams][kStreams]) {
   }
 }
 
-DS4_DEVICE void run(u32 block, const float *streams, const u8 *fn,
+DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
                     const float *scale, const float *base, float *x,
                     float *post, float *comb, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float mixes[kMixes + 1];

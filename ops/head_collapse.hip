@@ -11,10 +11,9 @@
 
 #include "streams.h"
 
-DS4_DEVICE void run(u32 block, const float *streams, const u8 *fn,
+DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
                     const float *scale, const float *base, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float mixes[kMixes + 1];

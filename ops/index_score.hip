@@ -19,11 +19,10 @@
 // Odd, so that lanes that read one element of their keys meet different banks.
 constexpr u32 kPitch = kDim | 1;
 
-DS4_DEVICE void run(u32 block, const float *__restrict__ q,
+DS4_DEVICE void run(u32 block, u32 row, const float *__restrict__ q,
                     const float *__restrict__ weights,
                     const u8 *__restrict__ keys, float *__restrict__ result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u32 visible = (row_position(kRatio, step, row) + 1) / kWindow;

@@ -1,8 +1,9 @@
 // products.h - matrix times vector by waves, shared by linear and the experts:
 // a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
 // prints: kIn (columns), kRowBytes (from one row to the next), kInt8 (the
-// vector is int8 codes and scales), kThreads. The decoder and the layout of the
-// weight (layouts/) have been included before.
+// vector is int8 codes and scales), kColumns (vectors that share what is
+// decoded of the matrix, at most 8), kThreads. The decoder and the layout of
+// the weight (layouts/) have been included before.
 #include "dot.h"
 
 /// int8: 8 lanes a row, a lane a segment, 8 rows a lane. f32: all lanes share
@@ -17,18 +18,28 @@ DS4_DEVICE u32 grid_wave(u32 block) {
   return block * (kThreads / kWave) + wave();
 }
 
-/// y[i] = matrix[i] . x for first <= i < first + kWaveRows, i < rows, by one
-/// whole wave.
+/// Vectors that a wave multiplies with the same rows, and where the products
+/// go; those from `count` on are not there.
+struct Columns {
+  const u8 *x[kColumns];
+  float *y[kColumns];
+  u32 count;
+};
+
+/// One column: the sums of 8 rows cross the lanes together.
 DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
                              const float *books, u32 first, float *y) {
-  float shares[8];
+  float shares[8] = {};
   if constexpr (kInt8 != 0) {
-    const i8 *codes = reinterpret_cast<const i8 *>(x);
-    const float *scales = reinterpret_cast<const float *>(x + kIn);
+    const i8 *const codes[1] = {reinterpret_cast<const i8 *>(x)};
+    const float *const scales[1] = {reinterpret_cast<const float *>(x + kIn)};
     for (u32 r = 0; r < 8; ++r) {
       const u32 i = first + lane() / 8 * 8 + r;
-      const u8 *row = matrix + static_cast<u64>(i) * kRowBytes;
-      shares[r] = i < rows ? segment_share(row, codes, scales) : 0.0f;
+      float share[8] = {};
+      if (i < rows)
+        segment_shares(matrix + static_cast<u64>(i) * kRowBytes, codes, scales,
+                       1, share);
+      shares[r] = share[0];
     }
     const float sum = segment_sums(shares);
     if (first + lane() < rows)
@@ -44,4 +55,48 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
     if (lane() < 8 && first + lane() < rows)
       y[first + lane()] = sum;
   }
+}
+
+/// Several columns: the sums of a row for all of them cross the lanes together.
+DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
+                             const float *books, u32 first) {
+  const i8 *codes[kColumns];
+  const float *scales[kColumns], *values[kColumns];
+  for (u32 c = 0; c < kColumns; ++c) {
+    codes[c] = reinterpret_cast<const i8 *>(columns.x[c]);
+    scales[c] = reinterpret_cast<const float *>(columns.x[c] + kIn);
+    values[c] = reinterpret_cast<const float *>(columns.x[c]);
+  }
+  for (u32 r = 0; r < 8; ++r) {
+    const u32 i = first + (kInt8 ? lane() / 8 * 8 : 0) + r;
+    const u8 *row = matrix + static_cast<u64>(i) * kRowBytes;
+    float shares[8] = {};
+    float sum;
+    if constexpr (kInt8 != 0) {
+      if (i < rows)
+        segment_shares(row, codes, scales, columns.count, shares);
+      sum = segment_sums(shares);
+    } else {
+      if (i < rows)
+        row_shares_f32(row, values, columns.count, kIn, books, shares);
+      sum = wave_sums(shares);
+    }
+    // Lane l of a group has column l % 8.
+    const bool own = kInt8 || lane() < 8;
+#pragma unroll
+    for (u32 c = 0; c < kColumns; ++c)
+      if (own && i < rows && lane() % 8 == c && c < columns.count)
+        columns.y[c][i] = sum;
+  }
+}
+
+/// y[c][i] = matrix[i] . x[c] for first <= i < first + kWaveRows, i < rows, by
+/// one whole wave.
+DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
+                              const Columns &columns, const float *books,
+                              u32 first) {
+  if constexpr (kColumns == 1)
+    wave_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
+  else
+    wave_columns(matrix, rows, columns, books, first);
 }

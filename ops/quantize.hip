@@ -12,9 +12,8 @@
 
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const float *__restrict__ x,
+DS4_DEVICE void run(u32 block, u32 row, const float *__restrict__ x,
                     u8 *__restrict__ result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   constexpr u32 kBlocks = kWidth / 32;

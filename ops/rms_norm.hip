@@ -10,9 +10,8 @@
 
 #include "sums.h"
 
-DS4_DEVICE void run(u32 block, const float *x, const float *weight,
+DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *weight,
                     float *result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u64 first = (static_cast<u64>(row) * kVectors + block) * kDim;

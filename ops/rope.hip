@@ -11,9 +11,8 @@
 
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const float *x, const float *table,
+DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *table,
                     float *result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   x += static_cast<u64>(row) * kVectors * kDim;

@@ -23,9 +23,8 @@ DS4_DEVICE float stored(float x, u32 i, u32 e) {
                              : f32_from_bf16(bf16_from_f32(x));
 }
 
-DS4_DEVICE void run(u32 block, const float *x, float *result,
+DS4_DEVICE void run(u32 block, u32 row, const float *x, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   x += static_cast<u64>(row) * kDim;

@@ -13,10 +13,9 @@
 #include "router.h"
 #include "selection.h"
 
-DS4_DEVICE void run(u32 block, const float *logits, const float *bias,
+DS4_DEVICE void run(u32 block, u32 row, const float *logits, const float *bias,
                     i32 *experts, float *weights, StepStatus *status,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float scores[kExperts];

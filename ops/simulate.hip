@@ -13,9 +13,8 @@ constexpr u32 kBlock = kFp4Mode ? kFp4Block : kFp8Block;
 
 #include "value_blocks.h"
 
-DS4_DEVICE void run(u32 block, const float *x, float *result,
+DS4_DEVICE void run(u32 block, u32 row, const float *x, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   for (u32 pass = 0; pass < kTile; pass += kPassValues) {

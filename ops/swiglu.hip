@@ -9,9 +9,8 @@
 
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const float *gate, const float *up,
+DS4_DEVICE void run(u32 block, u32 row, const float *gate, const float *up,
                     float *result, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u64 first = static_cast<u64>(row) * kElements;

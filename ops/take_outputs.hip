@@ -7,9 +7,8 @@
 
 #include "elements.h"
 
-DS4_DEVICE void run(u32 block, const float *x, float *result,
+DS4_DEVICE void run(u32 block, u32 row, const float *x, float *result,
                     const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u64 from = static_cast<u64>(row_number(kRatio, step, row)) * kElements;

@@ -13,9 +13,8 @@
 
 constexpr u32 kBins = 256;
 
-DS4_DEVICE void run(u32 block, const float *scores, i32 *result,
+DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
                     StepStatus *status, const Step *step) {
-  const u32 row = block_y();
   if (row >= row_count(kRatio, step))
     return;
   const u32 all = (row_position(kRatio, step, row) + 1) / kWindow;

@@ -21,11 +21,21 @@ struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
     Fusion fusion(explain);
     for (ExpertGateUpOp op : opsOf<ExpertGateUpOp>(getOperation())) {
       SmallVector<Operation *> members{op};
+      // Blocks that share an expert among tokens write no tile of a row: what
+      // follows is a launch of its own, or one block would do all of it.
+      if (op->hasAttr(kColumnsAttr)) {
+        auto swiglu = dyn_cast<SwigluOp>(*op.getGateOut().user_begin());
+        if (!swiglu)
+          continue;
+        members.assign({swiglu});
+      }
       fusion.absorb(members, [](Operation *user) {
         return isa<SwigluOp, QuantizeOp>(user);
       });
       if (members.size() > 1)
-        fusion.fuse(members, "expert_gate_up");
+        fusion.fuse(members, isa<SwigluOp>(members.front())
+                                 ? "expert_activation"
+                                 : "expert_gate_up");
     }
     for (CombineOp op : opsOf<CombineOp>(getOperation())) {
       SmallVector<Operation *> members;

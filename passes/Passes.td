@@ -9,6 +9,32 @@
 
 include "mlir/Pass/PassBase.td"
 
+def SpecialiseVerify : Pass<"ds4-specialise-verify", "::mlir::func::FuncOp"> {
+  let summary = "Rows of a short step share every weight that is decoded";
+  let description = [{
+    In phases of 2 to 8 tokens every linear and every product with experts gets
+    `ds4.columns`, the tokens of a step: a block decodes a weight once and
+    multiplies it with all of them; of the experts that the tokens use, each is
+    read once. Sums of different rows never meet, so no bit depends on it.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for a phase that is left alone: why">,
+  ];
+}
+
+def LayerMajor : Pass<"ds4-layer-major", "::mlir::func::FuncOp"> {
+  let summary = "Rows of a long step go through a layer together";
+  let description = [{
+    In phases of more than 8 tokens every linear and every product with experts
+    gets `ds4.columns` = 8: a block decodes a weight once for eight rows.
+  }];
+  let options = [
+    Option<"explain", "explain", "bool", /*default=*/"false",
+           "Remark for a phase that is left alone: why">,
+  ];
+}
+
 def FuseHyperConnection
     : Pass<"ds4-fuse-hyper-connection", "::mlir::func::FuncOp"> {
   let summary = "One launch from a sublayer's result to the next one's input";
@@ -75,7 +101,8 @@ def FuseExperts : Pass<"ds4-fuse-experts", "::mlir::func::FuncOp"> {
   let summary = "Two launches for the experts";
   let description = [{
     `expert_gate_up` with `swiglu` and quantisation, each block on its tile; then
-    `expert_down`, the shared expert's last linear and `combine`.
+    `expert_down`, the shared expert's last linear and `combine`. If tokens share
+    experts (`ds4.columns`), `swiglu` and quantisation are a launch of their own.
   }];
   let options = [
     Option<"explain", "explain", "bool", /*default=*/"false",

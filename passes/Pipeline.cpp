@@ -13,6 +13,8 @@ namespace ds4 {
 
 /// What the pipelines may leave out.
 static constexpr StringRef kOptional[] = {"cse",
+                                          "ds4-specialise-verify",
+                                          "ds4-layer-major",
                                           "ds4-fuse-hyper-connection",
                                           "ds4-fuse-projections",
                                           "ds4-fuse-compressor",
@@ -39,6 +41,8 @@ void addFusionPasses(OpPassManager &passes, ArrayRef<std::string> disabled) {
   const auto add = [&](std::unique_ptr<Pass> pass) {
     addOptional(functions, disabled, std::move(pass));
   };
+  add(createSpecialiseVerify());    // --ds4-specialise-verify
+  add(createLayerMajor());          // --ds4-layer-major
   add(createFuseHyperConnection()); // --ds4-fuse-hyper-connection
   add(createFuseProjections());     // --ds4-fuse-projections
   add(createFuseCompressor());      // --ds4-fuse-compressor

@@ -105,6 +105,7 @@ template <typename Archive> static void describe(Archive &json, Launch &it) {
   json.field("ratio", it.ratio);
   json.field("args", it.args);
   json.field("weight_bytes_per_token", it.weightBytesPerToken);
+  json.field("columns", it.columns);
   json.field("selection", it.selection);
 }
 
@@ -528,7 +529,7 @@ static Status checkFunction(const Function &function, const PlanNames &names,
       return refuse(place, fmt::format("a block of {} threads; it must be a "
                                        "multiple of 32 up to 1024",
                                        launch.block));
-    if (launch.grid[0] == 0 || launch.grid[1] == 0)
+    if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.columns == 0)
       return refuse(place, "an empty grid");
     if (launch.ratio < 0)
       return refuse(place, fmt::format("row ratio {}", launch.ratio));

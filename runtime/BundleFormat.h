@@ -77,8 +77,8 @@ inline int64_t rowsInStep(RowRatio ratio, const Step &step) {
   return (step.start + step.count) / ratio - step.start / ratio;
 }
 
-/// One kernel launch. grid = [work inside a row, rows of the domain]; a
-/// kernel returns at once for rows that do not exist, so a captured graph
+/// One kernel launch. grid = [work inside a row, rows of the domain / columns];
+/// a kernel returns at once for rows that do not exist, so a captured graph
 /// may launch all of them and the host target only those of the step.
 struct Launch {
   std::string kernel; ///< symbol; also the unit's name
@@ -90,6 +90,7 @@ struct Launch {
   std::vector<Arg> args;
   /// Weight bytes that one token reads here (experts: the used ones).
   uint64_t weightBytesPerToken = 0;
+  uint32_t columns = 1;    ///< rows of the domain that a row of the grid does
   std::string selection{}; ///< the op that may report a NaN; empty: none
 };
 

@@ -392,6 +392,7 @@ Status Session::runStep(const Function &function, const BoundFunction &bound,
   for (uint32_t i = 0; i < function.launches.size(); ++i) {
     const Launch &launch = function.launches[i];
     int64_t rows = rowsInStep(launch.ratio, next);
+    rows = (rows + launch.columns - 1) / launch.columns;
     if (rows > launch.grid[1])
       return invalidInput(fmt::format(
           "plan.json: launch {} ({}) of {} has a grid of {} rows, a step of {} "

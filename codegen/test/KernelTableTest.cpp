@@ -44,7 +44,8 @@ TEST(EmitUnit, Text) {
                            unit.symbol +
                            "(const Step *step) {\n"
                            "  const u32 block = block_x();\n"
-                           "  body0::run(block, step);\n"
+                           "  const u32 row = block_y();\n"
+                           "  body0::run(block, row, step);\n"
                            "}\n"
                            "DS4_ENTRY(" +
                            unit.symbol + ")\n");

@@ -14,17 +14,18 @@
 // CHECK:       namespace body3 { // quantize
 // CHECK:       void [[FUSED]](void *a0, {{.*}}, u32 *tickets, const Step *step) {
 // CHECK-NEXT:    u32 block = block_x();
+// CHECK-NEXT:    const u32 row = block_y();
 // CHECK-NEXT:    if (block < 2) {
-// CHECK-NEXT:      body0::run(block, {{.*}});
+// CHECK-NEXT:      body0::run(block, row, {{.*}});
 // CHECK-NEXT:      barrier();
-// CHECK-NEXT:      body1::run(block, {{.*}});
-// CHECK-NEXT:      if (!last_block(tickets + 0 + block_y(), 2))
+// CHECK-NEXT:      body1::run(block, row, {{.*}});
+// CHECK-NEXT:      if (!last_block(tickets + 0 + row, 2))
 // CHECK-NEXT:        return;
-// CHECK-NEXT:      body2::run(0, {{.*}});
+// CHECK-NEXT:      body2::run(0, row, {{.*}});
 // CHECK-NEXT:      return;
 // CHECK-NEXT:    }
 // CHECK-NEXT:    block -= 2;
-// CHECK-NEXT:    body3::run(block, {{.*}});
+// CHECK-NEXT:    body3::run(block, row, {{.*}});
 // CHECK-NEXT:  }
 
 // PLAN:      "tickets": 1,

@@ -19,7 +19,8 @@
 // CHECK-NEXT: }
 // CHECK:      void [[LINEAR]](void *a0, void *a1, void *a2, const Step *step) {
 // CHECK-NEXT:   const u32 block = block_x();
-// CHECK-NEXT:   body0::run(block, AnyPointer{a0}, AnyPointer{a1}, AnyPointer{a2}, step);
+// CHECK-NEXT:   const u32 row = block_y();
+// CHECK-NEXT:   body0::run(block, row, AnyPointer{a0}, AnyPointer{a1}, AnyPointer{a2}, step);
 // CHECK-NEXT: }
 // CHECK-NEXT: DS4_ENTRY([[LINEAR]])
 // CHECK-EMPTY:

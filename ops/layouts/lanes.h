@@ -24,12 +24,13 @@ DS4_DEVICE void load_parts(const u8 *plane, u32 chunk,
 }
 
 /// As in layouts/file.h.
-template <typename Code>
-DS4_DEVICE float segment_share(const u8 *row, const Code *codes,
-                               const float *scales) {
+template <typename Code, u32 kCount>
+DS4_DEVICE void segment_shares(const u8 *row,
+                               const Code *const (&codes)[kCount],
+                               const float *const (&scales)[kCount], u32 count,
+                               float (&sums)[8]) {
   constexpr u32 kRest = kBlockBytes - kSplit, kGroups = kBlockElements / 32;
   u32 b = lane() % 8 * kSegmentBlocks * kGroups;
-  float sum = 0.0f;
   for (u32 chunk = 0; chunk < kSegmentBlocks / kChunkBlocks; ++chunk) {
     u8 first[kChunkBlocks * kSplit], second[kChunkBlocks * kRest];
     load_parts<kSplit, kUnit0>(row, chunk, first);
@@ -40,11 +41,14 @@ DS4_DEVICE float segment_share(const u8 *row, const Code *codes,
       __builtin_memcpy(block, first + i * kSplit, kSplit);
       __builtin_memcpy(block + kSplit, second + i * kRest, kRest);
 #pragma unroll
-      for (u32 group = 0; group < kGroups; ++group, ++b) {
-        sum = block_dot(block, group, codes + 32 * b, scales[b], sum);
-        finish(sum);
-      }
+      for (u32 group = 0; group < kGroups; ++group, ++b)
+#pragma unroll
+        for (u32 c = 0; c < kCount; ++c)
+          if (kCount == 1 || c < count) {
+            sums[c] = block_dot(block, group, codes[c] + 32 * b, scales[c][b],
+                                sums[c]);
+            finish(sums[c]);
+          }
     }
   }
-  return sum;
 }

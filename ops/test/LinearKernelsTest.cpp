@@ -149,23 +149,28 @@ struct LinearCase {
 
   /// groups = 0: ds4.linear.
   LinearCase(int64_t capacity, int64_t groups, int64_t out, int64_t columns,
-             WeightFormat format, bool int8, Step step, RowRatio ratio = 1)
+             WeightFormat format, bool int8, Step step, RowRatio ratio = 1,
+             int64_t shared = 1)
       : capacity(capacity), groups(groups), out(out), columns(columns),
         format(format), int8(int8), step(step), ratio(ratio),
-        kernel(groups ? Kernel("ds4.grouped_linear %0, %1",
-                               {activation(int8, {capacity, groups, columns}),
-                                weightOf(format, {groups * out, columns})},
-                               {tensor({capacity, groups * out})})
-                      : Kernel("ds4.linear %0, %1" + rowsText(ratio),
-                               {activation(int8, {capacity, columns}),
-                                weightOf(format, {out, columns})},
-                               {tensor({capacity, out})})) {}
+        kernel(groups
+                   ? Kernel("ds4.grouped_linear %0, %1" +
+                                attributesText(1, shared),
+                            {activation(int8, {capacity, groups, columns}),
+                             weightOf(format, {groups * out, columns})},
+                            {tensor({capacity, groups * out})})
+                   : Kernel("ds4.linear %0, %1" + attributesText(ratio, shared),
+                            {activation(int8, {capacity, columns}),
+                             weightOf(format, {out, columns})},
+                            {tensor({capacity, out})})) {}
 
-  static std::string rowsText(RowRatio ratio) {
-    return ratio == 1 ? ""
-           : ratio == 0
-               ? " {rows = #ds4.rows<outputs>}"
-               : fmt::format(" {{rows = #ds4.rows<windows {}>}}", ratio);
+  /// `shared`: rows that share what is decoded of the weight.
+  static std::string attributesText(RowRatio ratio, int64_t shared) {
+    std::string rows = ratio == 1   ? "tokens"
+                       : ratio == 0 ? "outputs"
+                                    : fmt::format("windows {}", ratio);
+    return fmt::format(" {{rows = #ds4.rows<{}>, ds4.columns = {}:i32}}", rows,
+                       shared);
   }
 
   void run() const {
@@ -211,6 +216,18 @@ const std::deque<LinearCase> &linearCases() {
         all.emplace_back(1, 0, 1, block, format, int8, Step{0, 1, 1, 0});
         all.emplace_back(2, 8, 40, 512, format, int8, Step{0, 2, 1, 0});
       }
+    // Rows that share a weight: whole groups of them, the last one not full,
+    // fewer than a group.
+    for (WeightFormat format : {q8_0, q6_K, q2_0_rocmfp2, f16})
+      for (bool int8 : {false, true}) {
+        if (int8 && format == f16)
+          continue;
+        all.emplace_back(8, 0, 70, 1024, format, int8, Step{5, 8, 1, 0}, 1, 8);
+        all.emplace_back(11, 0, 33, 512, format, int8, Step{0, 11, 1, 0}, 1, 4);
+        all.emplace_back(3, 3, 5, 256, format, int8, Step{2, 2, 1, 0}, 1, 3);
+        all.emplace_back(8, 0, 9, 256, format, int8, Step{0, 3, 1, 0}, 1, 8);
+      }
+    all.emplace_back(6, 0, 50, 96, q8_0, true, Step{3, 9, 5, 0}, 0, 5);
     all.emplace_back(4, 0, 50, 96, q8_0, true, Step{3, 9, 1, 0}, 4);
     all.emplace_back(3, 0, 50, 96, q8_0, false, Step{3, 9, 2, 0}, 0);
     return all;
@@ -241,13 +258,19 @@ struct ExpertCase {
   WeightFormat format;
   bool int8;
   Step step;
+  int64_t shared; ///< tokens that share what is decoded of an expert
   Kernel gateUp, down;
 
   ExpertCase(int64_t capacity, int64_t experts, int64_t used, int64_t out,
-             int64_t columns, WeightFormat format, bool int8, Step step)
+             int64_t columns, WeightFormat format, bool int8, Step step,
+             int64_t shared = 1)
       : capacity(capacity), experts(experts), used(used), out(out),
         columns(columns), format(format), int8(int8), step(step),
-        gateUp(makeGateUp()), down(makeDown()) {}
+        shared(shared), gateUp(makeGateUp()), down(makeDown()) {}
+
+  std::string attributes() const {
+    return fmt::format(" {{ds4.columns = {}:i32}}", shared);
+  }
 
   int64_t levels() const { return weightFormatInfo(format).bookLevels; }
   std::string matrices() const {
@@ -262,8 +285,9 @@ struct ExpertCase {
                                          chosen(), matrices(), matrices()};
     if (levels())
       operands.insert(operands.end(), {books(), books()});
-    return Kernel(levels() ? "ds4.expert_gate_up %0, %1, %2, %3 books %4, %5"
-                           : "ds4.expert_gate_up %0, %1, %2, %3",
+    return Kernel((levels() ? "ds4.expert_gate_up %0, %1, %2, %3 books %4, %5"
+                            : "ds4.expert_gate_up %0, %1, %2, %3") +
+                      attributes(),
                   operands, {results(), results()});
   }
   Kernel makeDown() const {
@@ -271,8 +295,9 @@ struct ExpertCase {
         activation(int8, {capacity, used, columns}), chosen(), matrices()};
     if (levels())
       operands.push_back(books());
-    return Kernel(levels() ? "ds4.expert_down %0, %1, %2 books %3"
-                           : "ds4.expert_down %0, %1, %2",
+    return Kernel((levels() ? "ds4.expert_down %0, %1, %2 books %3"
+                            : "ds4.expert_down %0, %1, %2") +
+                      attributes(),
                   operands, {results()});
   }
 
@@ -332,6 +357,17 @@ const std::deque<ExpertCase> &expertCases() {
     all.emplace_back(2, 256, 6, 8, 2048, q3_1_rocmfp3_mix, false,
                      Step{0, 1, 1, 0});
     all.emplace_back(2, 3, 2, 9, 40, f16, false, Step{0, 2, 1, 0});
+    // Tokens that share experts; random lists name some twice in a token, so
+    // that an expert has more pairs than a group has tokens.
+    for (bool int8 : {false, true}) {
+      all.emplace_back(8, 5, 3, 40, 256, q2_0_rocmfp2, int8, Step{0, 8, 1, 0},
+                       8);
+      all.emplace_back(9, 3, 2, 33, 256, q6_K, int8, Step{4, 9, 1, 0}, 4);
+      all.emplace_back(8, 2, 3, 5, 128, q4_0_rocmfp4_fast, int8,
+                       Step{0, 3, 1, 0}, 8);
+    }
+    all.emplace_back(4, 4, 3, 24, 128, q2_1_rocmfp2_mix, false,
+                     Step{0, 4, 1, 0}, 4);
     return all;
   }();
   return cases;

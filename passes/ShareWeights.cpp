@@ -1,0 +1,70 @@
+// ShareWeights.cpp - rows of activations that share what is decoded of a
+// weight: the passes for phases of a few tokens and of many (see Passes.td).
+#include "passes/Passes.h"
+
+#include "ir/Launch.h"
+
+using namespace mlir;
+
+namespace ds4 {
+
+#define GEN_PASS_DEF_LAYERMAJOR
+#define GEN_PASS_DEF_SPECIALISEVERIFY
+#include "passes/Passes.h.inc"
+
+using namespace ir;
+
+namespace {
+
+/// Columns that a body keeps sums for (ops/products.h).
+constexpr int64_t kMostColumns = 8;
+
+/// Tokens that a phase takes at most.
+int64_t capacityOf(func::FuncOp function) {
+  return activationShape(function.getArgumentTypes().front()).front();
+}
+
+/// Marks the products with weights of `function` whose steps have several rows.
+void shareColumns(func::FuncOp function) {
+  function.walk([](Operation *op) {
+    if (!isa<LinearOp, GroupedLinearOp, ExpertGateUpOp, ExpertDownOp>(op))
+      return;
+    const int64_t columns = std::min(rowCapacity(op), kMostColumns);
+    if (columns > 1)
+      op->setAttr(kColumnsAttr,
+                  OpBuilder(op->getContext())
+                      .getI32IntegerAttr(static_cast<int32_t>(columns)));
+  });
+}
+
+struct SpecialiseVerifyPass : impl::SpecialiseVerifyBase<SpecialiseVerifyPass> {
+  using SpecialiseVerifyBase::SpecialiseVerifyBase;
+
+  void runOnOperation() override {
+    const int64_t capacity = capacityOf(getOperation());
+    if (capacity > 1 && capacity <= kMostColumns)
+      shareColumns(getOperation());
+    else if (explain)
+      getOperation().emitRemark()
+          << "not specialised: a step has up to " << capacity
+          << " tokens, not 2 to " << kMostColumns;
+  }
+};
+
+struct LayerMajorPass : impl::LayerMajorBase<LayerMajorPass> {
+  using LayerMajorBase::LayerMajorBase;
+
+  void runOnOperation() override {
+    const int64_t capacity = capacityOf(getOperation());
+    if (capacity > kMostColumns)
+      shareColumns(getOperation());
+    else if (explain)
+      getOperation().emitRemark()
+          << "not layer-major: a step has up to " << capacity
+          << " tokens, no more than " << kMostColumns;
+  }
+};
+
+} // namespace
+
+} // namespace ds4
