@@ -41,8 +41,9 @@ static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
   spec.constant("kIn", weight.getRowElements())
       .constant("kOut", out)
       .constant("kRowBytes", weight.getDeviceRowBytes())
-      .constant("kInt8", int8);
-  spec.constant("kColumns", spec.columns);
+      .constant("kInt8", int8)
+      .constant("kBookLevels", weight.getBookLevels())
+      .constant("kColumns", spec.columns);
   // With f32 activations every lane reads the same blocks: rows as in the file.
   if (int8)
     describeLayout(spec, weight);
@@ -54,6 +55,15 @@ static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
 static uint32_t columnsOf(Operation *op) {
   auto columns = op->getAttrOfType<IntegerAttr>(kColumnsAttr);
   return columns ? static_cast<uint32_t>(columns.getInt()) : 1;
+}
+
+/// Vectors of x, a thread for each 32 values.
+static void launchBlocks(KernelSpec &spec, Value x) {
+  const int64_t width = activationShape(x.getType()).back();
+  spec.constant("kWidth", width).constant("kVectors", rowElements(x) / width);
+  launchElements(spec, rowElements(x) / 32, /*perThread=*/1, /*waves=*/8,
+                 /*itemValues=*/32);
+  spec.local = true;
 }
 
 /// Bytes that one token reads of a weight [E, ...] if it uses `used` experts.
@@ -73,14 +83,16 @@ void addLinearKernels(KernelTable &kernels) {
     return success();
   });
 
+  kernels.add<RotateOp>([](RotateOp op, KernelSpec &spec) {
+    launchBlocks(spec, op.getX());
+    spec.args = {op.getX(), op.getExperts(), op.getRotations(), op.getResult()};
+    return success();
+  });
+
   kernels.add<QuantizeOp>([](QuantizeOp op, KernelSpec &spec) {
-    const int64_t width = activationShape(op.getX().getType()).back();
-    spec.constant("kWidth", width)
-        .constant("kVectors", rowElements(op.getX()) / width);
-    launchElements(spec, rowElements(op.getX()) / 32, /*perThread=*/1,
-                   /*waves=*/8, /*itemValues=*/32);
-    spec.local = true;
-    spec.args = {op.getX(), op.getResult()};
+    launchBlocks(spec, op.getX());
+    spec.constant("kRotate", op.getRotations() ? 1 : 0);
+    spec.args = {op.getX(), op.getExperts(), op.getRotations(), op.getResult()};
     return success();
   });
 
@@ -89,7 +101,7 @@ void addLinearKernels(KernelTable &kernels) {
     spec.columns = columnsOf(op);
     launchProducts(spec, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);
-    spec.args = {op.getX(), op.getWeight(), op.getResult()};
+    spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
     spec.weightBytesPerToken = weight.getDeviceBytes();
     return success();
   });
@@ -102,7 +114,7 @@ void addLinearKernels(KernelTable &kernels) {
     launchProducts(spec, op.getX(), weight, weight.getShape().front() / groups,
                    groups);
     spec.constant("kGroups", groups);
-    spec.args = {op.getX(), op.getWeight(), op.getResult()};
+    spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
     spec.weightBytesPerToken = weight.getDeviceBytes();
     return success();
   });
@@ -113,8 +125,7 @@ void addLinearKernels(KernelTable &kernels) {
     spec.columns = columnsOf(op);
     launchProducts(spec, op.getX(), weight, weight.getShape()[1],
                    used * spec.columns);
-    spec.constant("kUsed", used)
-        .constant("kBookLevels", weight.getBookLevels());
+    spec.constant("kUsed", used);
     spec.args = {op.getX(),       op.getExperts(),   op.getGate(),
                  op.getUp(),      op.getGateBooks(), op.getUpBooks(),
                  op.getGateOut(), op.getUpOut()};
@@ -128,8 +139,7 @@ void addLinearKernels(KernelTable &kernels) {
     spec.columns = columnsOf(op);
     launchProducts(spec, op.getH(), weight, weight.getShape()[1],
                    used * spec.columns);
-    spec.constant("kUsed", used)
-        .constant("kBookLevels", weight.getBookLevels());
+    spec.constant("kUsed", used);
     spec.args = {op.getH(), op.getExperts(), op.getWeight(), op.getBooks(),
                  op.getResult()};
     spec.weightBytesPerToken = expertBytes(weight, used);

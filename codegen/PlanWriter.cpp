@@ -38,6 +38,7 @@ private:
 
   LogicalResult addLeaf(WeightOp op);
   LogicalResult addLeaf(BooksOp op);
+  LogicalResult addLeaf(RotationsOp op);
   LogicalResult addLeaf(StateOp op);
   LogicalResult addLeaf(RopeTableOp op);
   template <typename Desc>
@@ -90,30 +91,30 @@ LogicalResult PlanWriter::addLeaf(WeightOp op) {
 }
 
 LogicalResult PlanWriter::addLeaf(BooksOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  WeightType weight;
+  for (Operation *user : op->getUsers())
+    llvm::TypeSwitch<Operation *>(user)
+        .Case<LinearOp, GroupedLinearOp, ExpertDownOp>(
+            [&](auto product) { weight = product.getWeight().getType(); })
+        .Case(
+            [&](ExpertGateUpOp gateUp) { weight = gateUp.getUp().getType(); });
+  if (!weight)
+    return op.emitOpError() << "needs a product that uses it";
   BooksDesc desc;
   desc.weight = op.getName();
-  WeightType weight;
-  for (Operation *user : op->getUsers()) {
-    if (auto gateUp = dyn_cast<ExpertGateUpOp>(user)) {
-      bool isUp = gateUp.getUpBooks() == op.getResult();
-      weight = cast<WeightType>(
-          (isUp ? gateUp.getUp() : gateUp.getGate()).getType());
-      desc.surface = isUp ? 1 : 0;
-    } else if (auto down = dyn_cast<ExpertDownOp>(user)) {
-      weight = cast<WeightType>(down.getWeight().getType());
-      desc.surface = 2;
-    }
-  }
-  auto layer = op->getAttrOfType<IntegerAttr>(kLayerAttr);
-  if (!weight || !layer)
-    return op.emitOpError() << "needs an expert op that uses it and a layer ("
-                            << kLayerAttr << ")";
   desc.format = weight.getFormat();
-  desc.experts = weight.getShape()[0];
-  desc.out = weight.getShape()[1];
-  desc.in = weight.getShape()[2];
-  desc.layer = layer.getInt();
+  desc.experts = type.getDimSize(0);
+  desc.int8 = type.getElementType().isInteger(8);
   return add(op, result.plan.books, &BooksDesc::weight, std::move(desc));
+}
+
+LogicalResult PlanWriter::addLeaf(RotationsOp op) {
+  RotationsDesc desc;
+  desc.weight = op.getName();
+  desc.experts = activationShape(op.getType()).front();
+  return add(op, result.plan.rotations, &RotationsDesc::weight,
+             std::move(desc));
 }
 
 LogicalResult PlanWriter::addLeaf(StateOp op) {
@@ -157,6 +158,9 @@ FailureOr<Arg> PlanWriter::argOf(Value value, Operation *user) {
   return llvm::TypeSwitch<Operation *, FailureOr<Arg>>(op)
       .Case([&](WeightOp weight) { return leaf(weight, ArgKind::weight); })
       .Case([&](BooksOp books) { return leaf(books, ArgKind::books); })
+      .Case([&](RotationsOp rotations) {
+        return leaf(rotations, ArgKind::rotations);
+      })
       .Case([&](StateOp state) { return leaf(state, ArgKind::state); })
       .Case([&](RopeTableOp table) { return leaf(table, ArgKind::table); })
       .Default([&](Operation *) -> FailureOr<Arg> {
@@ -292,7 +296,7 @@ LogicalResult PlanWriter::writeReturn(func::ReturnOp op, Function &function) {
 
 LogicalResult PlanWriter::writeOp(Operation *op, Function &function) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<WeightOp, BooksOp, StateOp, RopeTableOp, ReshapeOp>(
+      .Case<WeightOp, BooksOp, RotationsOp, StateOp, RopeTableOp, ReshapeOp>(
           [](auto) { return success(); })
       .Case([&](TraceOp trace) { return writeTrace(trace, function); })
       .Case([&](ObserveOp observe) { return writeObserve(observe, function); })

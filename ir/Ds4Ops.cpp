@@ -29,7 +29,8 @@ Value ds4::ir::storageOf(Value value) {
 }
 
 bool ds4::ir::isFree(Operation *op) {
-  return isa<WeightOp, BooksOp, StateOp, RopeTableOp, ReshapeOp>(op);
+  return isa<WeightOp, BooksOp, RotationsOp, StateOp, RopeTableOp, ReshapeOp>(
+      op);
 }
 
 static ArrayRef<int64_t> shapeOf(Value value) {
@@ -184,9 +185,37 @@ LogicalResult RmsNormOp::verify() {
                       {shapeOf(getX()).back()}); // rms_norm_c2
 }
 
+/// What rotate and a rotating quantize share.
+static LogicalResult verifyRotation(Operation *op, Value x, Value experts,
+                                    Value rotations) {
+  if (failed(expectRank(op, "x", x, 3)) ||
+      failed(expectShape(op, "the experts", shapeOf(experts),
+                         shapeOf(x).take_front(2))))
+    return failure();
+  if (shapeOf(x)[2] % 32)
+    return op->emitOpError()
+           << "vectors of " << shapeOf(x)[2] << " values are no multiple of 32";
+  return expectRank(op, "rotations", rotations, 1);
+}
+
+LogicalResult RotateOp::verify() {
+  if (failed(expectShape(*this, "the result", shapeOf(getResult()),
+                         shapeOf(getX())))) // rotate_c1
+    return failure();
+  return verifyRotation(*this, getX(), getExperts(), // rotate_c2, rotate_c3
+                        getRotations());
+}
+
 LogicalResult QuantizeOp::verify() {
-  return expectShape(*this, "the result", shapeOf(getResult()),
-                     shapeOf(getX())); // quantize_c1
+  if (failed(expectShape(*this, "the result", shapeOf(getResult()),
+                         shapeOf(getX())))) // quantize_c1
+    return failure();
+  if (!getExperts())
+    return success();
+  if (!getRotations())
+    return emitOpError() << "experts and rotations come together";
+  return verifyRotation(*this, getX(), getExperts(), // quantize_c2
+                        getRotations());
 }
 
 /// (C3) and (C4) of linear: what may multiply what.
@@ -197,13 +226,34 @@ static LogicalResult verifyProduct(Operation *op, Type x, WeightType weight,
                              << " dimensions, expected " << rank;
   if (weight.getFormat() == WeightFormat::i32) // linear_c4
     return op->emitOpError() << "an i32 table is not a matrix";
-  if (!isa<Q8Type>(x))
-    return success();
-  if (!weight.isQuantised() || weight.getBookLevels()) // linear_c3
+  if (isa<Q8Type>(x) && !weight.isQuantised()) // linear_c3
     return op->emitOpError() << "int8 activations need a block-quantised "
-                                "weight with fixed levels, not "
+                                "weight, not "
                              << weight;
   return success();
+}
+
+/// (C5) of linear: a format with learned books has them, in the form of the
+/// activations; another format has none.
+static LogicalResult verifyBooks(Operation *op, Type x, WeightType weight,
+                                 Value books) {
+  if (!weight.getBookLevels()) {
+    if (books)
+      return op->emitOpError() << weight << " takes no codebooks";
+    return success();
+  }
+  if (!books)
+    return op->emitOpError() << weight << " needs its codebooks";
+  auto type = cast<RankedTensorType>(books.getType());
+  const bool int8 = isa<Q8Type>(x);
+  if (type.getElementType().isF32() == int8)
+    return op->emitOpError()
+           << (int8 ? "int8" : "f32") << " activations need codebooks of "
+           << (int8 ? "i8" : "f32") << ", not " << type.getElementType();
+  const int64_t experts = weight.getRank() == 3 ? weight.getShape()[0] : 1;
+  return expectShape(
+      op, "a codebook table", type.getShape(),
+      {experts, 2, static_cast<int64_t>(weight.getBookLevels()) + 4 * int8});
 }
 
 static LogicalResult verifyInputs(Operation *op, Type x, WeightType weight) {
@@ -218,7 +268,9 @@ static LogicalResult verifyInputs(Operation *op, Type x, WeightType weight) {
 LogicalResult LinearOp::verify() {
   WeightType weight = getWeight().getType();
   if (failed(verifyProduct(*this, getX().getType(), weight, 2)) ||
-      failed(verifyInputs(*this, getX().getType(), weight))) // linear_c1
+      failed(verifyInputs(*this, getX().getType(), weight)) || // linear_c1
+      failed(verifyBooks(*this, getX().getType(), weight,
+                         getBooks()))) // linear_c5
     return failure();
   if (failed(expectRank(*this, "x", getX(), 2)))
     return failure();
@@ -232,6 +284,7 @@ LogicalResult GroupedLinearOp::verify() {
                            2)) || // grouped_linear_c3
       failed(verifyInputs(*this, getX().getType(),
                           weight)) || // grouped_linear_c1
+      failed(verifyBooks(*this, getX().getType(), weight, getBooks())) ||
       failed(expectRank(*this, "x", getX(), 3)))
     return failure();
   ArrayRef<int64_t> x = shapeOf(getX());
@@ -425,22 +478,6 @@ LogicalResult HashRouteOp::verify() {
     return failure();
   return verifyRouting(*this, getLogits(), getExperts(), getWeights(),
                        table.getRowElements()); // hash_route_c2
-}
-
-/// (C3) of expert_gate_up: a format with learned books has them, and float
-/// activations; another format has none.
-static LogicalResult verifyBooks(Operation *op, Type x, WeightType weight,
-                                 Value books) {
-  if (!weight.getBookLevels()) {
-    if (books)
-      return op->emitOpError() << weight << " takes no codebooks";
-    return success();
-  }
-  if (!books)
-    return op->emitOpError() << weight << " needs its codebooks";
-  return expectShape(
-      op, "a codebook table", shapeOf(books),
-      {weight.getShape()[0], 2, static_cast<int64_t>(weight.getBookLevels())});
 }
 
 LogicalResult ExpertGateUpOp::verify() {

@@ -38,15 +38,37 @@ def Ds4_WeightOp : Ds4_Op<"weight", [Pure]> {
 }
 
 def Ds4_BooksOp : Ds4_Op<"books", [Pure]> {
-  let summary = "learned codebooks of an adaptive weight, as f32";
+  let summary = "learned codebooks of an adaptive weight, as f32 or int8";
   let description = [{
     The decode table of the weight `name` (format `q3_1_rocmfp3_mix` or
-    `q2_1_rocmfp2_mix`), widened from bfloat16: [E, 2, levels] in code order.
+    `q2_1_rocmfp2_mix`): two books an expert, levels in code order; a weight of
+    two dimensions is one expert. Two forms:
+
+    * f32 [E, 2, levels]: the levels, widened from bfloat16.
+    * i8 [E, 2, levels + 4]: the levels rounded to int8, then the four bytes of
+      the book's f32 scale. scale = max|level| / 127; int8 level =
+      round-half-to-even(level / scale), clamped to -127..127; both divisions
+      in f32.
+
     For an expert of mode 0 both books hold the fixed levels of the
-    non-adaptive sibling format; the loader refuses its scale bytes above 0x7e.
+    non-adaptive sibling format (in the i8 form with scale 1, hence exact); the
+    loader refuses its scale bytes above 0x7e.
   }];
   let arguments = (ins StrAttr:$name);
-  let results = (outs Ds4_Float:$result);
+  let results = (outs Ds4_Books:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def Ds4_RotationsOp : Ds4_Op<"rotations", [Pure]> {
+  let summary = "which experts of an adaptive weight are stored rotated";
+  let description = [{
+    From the decode table of the weight `name` (format `q3_1_rocmfp3_mix`):
+    [E], 1 for an expert whose matrix W was stored as W diag(H, H, ...), H as in
+    ds4.rotate, and 0 for another. Since H H = 1, W x is the stored matrix times
+    the rotated x.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Ds4_Int:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
@@ -244,18 +266,44 @@ def Ds4_RmsNormOp : Ds4_Op<"rms_norm", [Pure, SameOperandsAndResultRank]> {
 // Linears
 //===----------------------------------------------------------------------===//
 
-def Ds4_QuantizeOp : Ds4_Op<"quantize", [Pure]> {
+def Ds4_RotateOp : Ds4_Op<"rotate", [Pure]> {
+  let summary = "inputs of rotated experts times the 32-wide Hadamard matrix";
+  let description = [{
+    Shapes: x[T, k, K]; experts[T, k]; rotations[E]; result as x. If
+    rotations[experts[t, i]] is 0, vector (t, i) is copied. Otherwise each of
+    its blocks of 32 becomes H times it, H being Sylvester's matrix scaled to be
+    orthonormal: ds4.hadamard of 32 values.
+    Constraints: (C1) x and result have one shape, experts its first two
+    dimensions. (C2) K is a multiple of 32. (C3) rotations has one dimension.
+  }];
+  let arguments = (ins Ds4_Float:$x, Ds4_Int:$experts, Ds4_Int:$rotations);
+  let results = (outs Ds4_Float:$result);
+  let assemblyFormat = [{
+    $x `experts` $experts `,` $rotations attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ds4_QuantizeOp
+    : Ds4_Op<"quantize", [Pure, AttrSizedOperandSegments]> {
   let summary = "f32 activations to int8, one scale per 32 values";
   let description = [{
     Shapes: x[T, ..., K]; result q8 of the same shape. Per 32 values:
     scale = max|x| / 127 (f32); code = round-half-to-even(x / scale), clamped
     to -127..127; all codes 0 if scale is 0. max|x| compares bit patterns
     (max_abs of ops/numbers.h): a NaN makes the scale NaN and is not lost.
-    Constraints: (C1) x and result have one shape.
+    With experts and rotations, x is replaced by ds4.rotate of the three first.
+    Constraints: (C1) x and result have one shape. (C2) experts and rotations
+    fit x as in rotate.
   }];
-  let arguments = (ins Ds4_Float:$x, Ds4_RowsOf:$rows);
+  let arguments = (ins Ds4_Float:$x, Optional<Ds4_Int>:$experts,
+                       Optional<Ds4_Int>:$rotations, Ds4_RowsOf:$rows);
   let results = (outs Ds4_Q8Type:$result);
-  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x (`experts` $experts^ `,` $rotations)? attr-dict
+    `:` functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
@@ -272,13 +320,25 @@ def Ds4_LinearOp : Ds4_Op<"linear", [Pure]> {
     next half, C being the sum of the codes and m the minimum of the scale.
     How many scales 32 elements have, and s and m where they are not what the
     block stores, is said for each format in docs/reference/formats.md.
+
+    A format with learned books has the operand `books`, in the form of x:
+    f32 books for f32 x, i8 books for q8 x (ds4.books). With f32 books w_i is
+    level times scale, exact in f32. With i8 books I is the integer sum of the
+    int8 levels of the half's book, and s = f32(the half's scale * the scale of
+    its book): the two products s and s * d round in this order, then the fma.
     Constraints: (C1) K of x and weight agree. (C2) result is [T, N].
-    (C3) int8 activations need a block-quantised weight without learned books.
-    (C4) the weight has two dimensions and a float or quantised format.
+    (C3) int8 activations need a block-quantised weight. (C4) the weight has
+    two dimensions and a float or quantised format. (C5) a format with learned
+    books has books of the shape and form that ds4.books says, with E = 1;
+    another has none.
   }];
-  let arguments = (ins Ds4_Act:$x, Ds4_WeightType:$weight, Ds4_RowsOf:$rows);
+  let arguments = (ins Ds4_Act:$x, Ds4_WeightType:$weight,
+                       Optional<Ds4_Books>:$books, Ds4_RowsOf:$rows);
   let results = (outs Ds4_Float:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `,` $weight (`books` $books^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
@@ -288,11 +348,15 @@ def Ds4_GroupedLinearOp : Ds4_Op<"grouped_linear", [Pure]> {
     Shapes: x[T, G, K] (f32 or q8); weight[G N, K]; result[T, G N]. Output row
     g N + n is weight row g N + n times x[t, g]; sums as in linear.
     Constraints: (C1) K agrees. (C2) the weight's rows are a multiple of G and
-    the result is [T, G N]. (C3) and (C4) as linear.
+    the result is [T, G N]. (C3) to (C5) as linear.
   }];
-  let arguments = (ins Ds4_Act:$x, Ds4_WeightType:$weight);
+  let arguments = (ins Ds4_Act:$x, Ds4_WeightType:$weight,
+                       Optional<Ds4_Books>:$books);
   let results = (outs Ds4_Float:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $x `,` $weight (`books` $books^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
@@ -548,17 +612,15 @@ def Ds4_ExpertGateUpOp
   let summary = "gate and up products of the chosen experts";
   let description = [{
     Shapes: x[T, K] (f32 or q8); experts[T, k]; gate, up[E, F, K]; optional
-    gate_books, up_books [E, 2, levels]; results[T, k, F]. Row (t, i) is
-    weight[experts[t, i]] times x[t]; sums as in linear. A weight with learned
-    books takes f32 x: element = scale * level[book][code] (exact in f32),
-    strided order.
+    gate_books, up_books of E experts; results[T, k, F]. Row (t, i) is
+    weight[experts[t, i]] times x[t]; sums and books as in linear.
     Constraints: (C1) gate and up have one type, [E, F, K]. (C2) results are
-    [T, k, F]. (C3) a format with learned books has books [E, 2, levels] and
-    f32 x; another has no books.
+    [T, k, F]. (C3) a format with learned books has books of the shape and form
+    that ds4.books says, in the form of x; another has none.
   }];
   let arguments = (ins Ds4_Act:$x, Ds4_Int:$experts, Ds4_WeightType:$gate,
-                       Ds4_WeightType:$up, Optional<Ds4_Float>:$gate_books,
-                       Optional<Ds4_Float>:$up_books);
+                       Ds4_WeightType:$up, Optional<Ds4_Books>:$gate_books,
+                       Optional<Ds4_Books>:$up_books);
   let results = (outs Ds4_Float:$gate_out, Ds4_Float:$up_out);
   let assemblyFormat = [{
     $x `,` $experts `,` $gate `,` $up
@@ -585,13 +647,13 @@ def Ds4_ExpertDownOp : Ds4_Op<"expert_down", [Pure]> {
   let summary = "down product of the chosen experts";
   let description = [{
     Shapes: h[T, k, F] (f32 or q8); experts[T, k]; weight[E, D, F]; optional
-    books [E, 2, levels]; result[T, k, D]. Row (t, i) is weight[experts[t, i]]
-    times h[t, i]; sums as in linear, books as in expert_gate_up.
+    books of E experts; result[T, k, D]. Row (t, i) is weight[experts[t, i]]
+    times h[t, i]; sums and books as in linear.
     Constraints: (C1) F agrees, weight is [E, D, F]. (C2) result is [T, k, D].
     (C3) as expert_gate_up.
   }];
   let arguments = (ins Ds4_Act:$h, Ds4_Int:$experts, Ds4_WeightType:$weight,
-                       Optional<Ds4_Float>:$books);
+                       Optional<Ds4_Books>:$books);
   let results = (outs Ds4_Float:$result);
   let assemblyFormat = [{
     $h `,` $experts `,` $weight (`books` $books^)? attr-dict

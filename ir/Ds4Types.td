@@ -161,5 +161,6 @@ def Ds4_Float : RankedTensorOf<[F32]>;
 def Ds4_Int : RankedTensorOf<[I32]>;
 def Ds4_Act : AnyTypeOf<[Ds4_Float, Ds4_Q8Type],
     "f32 tensor or int8 activations">;
+def Ds4_Books : RankedTensorOf<[F32, I8]>;
 
 #endif // DS4_IR_TYPES

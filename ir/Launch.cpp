@@ -104,8 +104,8 @@ LogicalResult LaunchOp::verify() {
   llvm::SetVector<Operation *> ops;
   for (Operation &op : getBody().front().without_terminator()) {
     if (!isa_and_nonnull<Ds4Dialect>(op.getDialect()) ||
-        isa<WeightOp, BooksOp, StateOp, RopeTableOp, TraceOp, ObserveOp,
-            LaunchOp>(op)) // launch_c1
+        isa<WeightOp, BooksOp, RotationsOp, StateOp, RopeTableOp, TraceOp,
+            ObserveOp, LaunchOp>(op)) // launch_c1
       return op.emitOpError() << "has no kernel and cannot be in a launch";
     if (!isFree(&op))
       ops.insert(&op);

@@ -70,12 +70,16 @@ private:
     return create<WeightOp>(
         WeightType::get(b.getContext(), ref.shape, ref.format), ref.name);
   }
-  /// Decode tables of an expert tensor, or null if its format has none.
+  /// Decode table of a weight, or null if its format has none.
   Value books(const WeightRef &ref) {
     int64_t levels = weightFormatInfo(ref.format).bookLevels;
     if (!levels)
       return {};
-    return create<BooksOp>(f32({ref.shape[0], 2, levels}), ref.name);
+    int64_t experts = ref.shape.size() == 3 ? ref.shape[0] : 1;
+    RankedTensorType type = f32({experts, 2, levels});
+    if (profile.books == "int8")
+      type = RankedTensorType::get({experts, 2, levels + 4}, b.getI8Type());
+    return create<BooksOp>(type, ref.name);
   }
   Value state(StringRef name, int64_t rows, int64_t width, RowStorage storage) {
     return create<StateOp>(StateType::get(b.getContext(), rows, width, storage),
@@ -102,8 +106,11 @@ private:
   }
 
   /// What a large linear reads: int8 activations if the weight has integer
-  /// levels, f32 otherwise (design: numerics, point 3).
+  /// levels, f32 otherwise.
   Value large(Activations &x, const WeightRef &ref, int64_t ratio = 1);
+  /// The same for an expert weight whose experts have inputs of their own,
+  /// which are rotated where the weight is.
+  Value expertInput(Activations &x, const WeightRef &ref, Value experts);
   /// y = W x for a large linear.
   Value largeLinear(Activations &x, const WeightRef &ref, int64_t ratio = 1);
   /// y = W x with f32 activations whatever the storage.
@@ -139,13 +146,26 @@ private:
 
 Value PhaseBuilder::large(Activations &x, const WeightRef &ref, int64_t ratio) {
   const WeightFormatInfo &info = weightFormatInfo(ref.format);
-  if (!info.quantised || info.bookLevels)
+  if (!info.quantised || (info.bookLevels && profile.books == "float"))
     return x.f32;
   if (!x.q8)
     x.q8 = create<QuantizeOp>(
         Q8Type::get(b.getContext(), activationShape(x.f32.getType())), x.f32,
-        rowsOf(ratio));
+        Value(), Value(), rowsOf(ratio));
   return x.q8;
+}
+
+Value PhaseBuilder::expertInput(Activations &x, const WeightRef &ref,
+                                Value experts) {
+  // Only the tables of this format have rotation flags.
+  if (profile.h32 == "refuse" || ref.format != WeightFormat::q3_1_rocmfp3_mix)
+    return large(x, ref);
+  Value rotations = create<RotationsOp>(i32({ref.shape[0]}), ref.name);
+  if (profile.books == "float")
+    return create<RotateOp>(x.f32.getType(), x.f32, experts, rotations);
+  return create<QuantizeOp>(
+      Q8Type::get(b.getContext(), activationShape(x.f32.getType())), x.f32,
+      experts, rotations, rowsOf(1));
 }
 
 Value PhaseBuilder::largeLinear(Activations &x, const WeightRef &ref,
@@ -153,13 +173,15 @@ Value PhaseBuilder::largeLinear(Activations &x, const WeightRef &ref,
   Value input = large(x, ref, ratio);
   observe(x.f32, ref, ratio);
   int64_t rows = activationShape(input.getType())[0];
-  return create<LinearOp>(f32({rows, ref.shape[0]}), input, weight(ref),
+  Value matrix = weight(ref), table = books(ref);
+  return create<LinearOp>(f32({rows, ref.shape[0]}), input, matrix, table,
                           rowsOf(ratio));
 }
 
 Value PhaseBuilder::exactLinear(Value x, const WeightRef &ref) {
   observe(x, ref);
-  return create<LinearOp>(f32({T, ref.shape[0]}), x, weight(ref), rowsOf(1));
+  return create<LinearOp>(f32({T, ref.shape[0]}), x, weight(ref), Value(),
+                          rowsOf(1));
 }
 
 Value PhaseBuilder::reshape(Value x, ArrayRef<int64_t> shape) {
@@ -306,8 +328,9 @@ Value PhaseBuilder::attention(Activations x) {
       {}};
   Value input = large(groups, lw.outputA);
   observe(groups.f32, lw.outputA);
+  Value matrix = weight(lw.outputA), table = books(lw.outputA);
   Activations z{create<GroupedLinearOp>(f32({T, lw.outputA.shape[0]}), input,
-                                        weight(lw.outputA)),
+                                        matrix, table),
                 {}};
   return largeLinear(z, lw.outputB);
 }
@@ -352,7 +375,7 @@ Value PhaseBuilder::mixtureOfExperts(Activations x) {
                                       products.getUpOut(),
                                       real(h.clampExperts[layer])),
                      {}};
-  Value downInput = large(hidden, lw.downExperts);
+  Value downInput = expertInput(hidden, lw.downExperts, experts);
   observe(hidden.f32, lw.downExperts, 1, experts);
   Value downWeight = weight(lw.downExperts), downBooks = books(lw.downExperts);
   Value y = create<ExpertDownOp>(f32({T, used, h.hidden}), downInput, experts,

@@ -21,6 +21,8 @@ static constexpr ProfileKey kKeys[] = {
     {"simulate", "true|false", "FP8/FP4 round trips of the trained model"},
     {"kv", "fp8|f16|f32", "storage of cached rows"},
     {"math", "portable|fast", "portable: the same bits on every target"},
+    {"books", "float|int8", "levels of types 105 and 106; float is exact"},
+    {"h32", "refuse|sylvester", "matrix of rotated experts of type 105"},
     {"logits", "last|all", "which logits a prefill step computes"},
     {"trace_points", "true|false", "name activations for ds4run --check"},
     {"imatrix", "true|false", "name inputs for ds4run --collect-imatrix"},
@@ -92,6 +94,10 @@ Status Profile::set(std::string_view key, std::string_view value,
     good = parseChoice(value, {"fp8", "f16", "f32"}, kv);
   else if (key == "math")
     good = parseChoice(value, {"portable", "fast"}, math);
+  else if (key == "books")
+    good = parseChoice(value, {"float", "int8"}, books);
+  else if (key == "h32")
+    good = parseChoice(value, {"refuse", "sylvester"}, h32);
   else if (key == "logits")
     good = parseChoice(value, {"last", "all"}, logits);
   else if (key == "trace_points")
@@ -118,6 +124,8 @@ std::map<std::string, std::string> Profile::text() const {
           {"simulate", flag(simulate)},
           {"kv", kv},
           {"math", math},
+          {"books", books},
+          {"h32", h32},
           {"logits", logits},
           {"trace_points", flag(tracePoints)},
           {"imatrix", flag(imatrix)},

@@ -22,6 +22,8 @@ struct Profile {
   bool simulate = true;        ///< FP8/FP4 round trips of the trained model
   std::string kv = "fp8";      ///< row storage: fp8 (index rows fp4), f16, f32
   std::string math = "portable"; ///< portable or fast (matrix_float allowed)
+  std::string books = "float";   ///< learned books: float (exact) or int8
+  std::string h32 = "refuse";    ///< rotated experts: refuse or sylvester
   std::string logits = "last";   ///< rows of a prefill step: last or all
   bool tracePoints = false;      ///< name activations for ds4run --check
   bool imatrix = false; ///< name inputs of linears for --collect-imatrix

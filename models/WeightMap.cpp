@@ -11,10 +11,10 @@ namespace ds4 {
 namespace {
 /// What a tensor may be stored as.
 enum class Kind {
-  matrix, ///< any float or block-quantised format without learned books
-  expert, ///< as matrix, or with learned books
-  vector, ///< f32
-  table,  ///< i32
+  matrix,   ///< any float or block-quantised format without learned books
+  adaptive, ///< as matrix, or with learned books: experts and attention
+  vector,   ///< f32
+  table,    ///< i32
 };
 
 /// Looks tensors up and remembers the first error, so that the lists below
@@ -60,7 +60,7 @@ private:
       good = !integer && info.bookLevels == 0;
       expected = "a float or block-quantised format with fixed levels";
       break;
-    case Kind::expert:
+    case Kind::adaptive:
       good = !integer;
       expected = "a float or block-quantised format";
       break;
@@ -109,11 +109,14 @@ static LayerWeights readLayer(TensorReader &tensors, int64_t layer,
   auto matrix = [&](const char *name, int64_t out, int64_t in) {
     return tensors.get(blk + name, {out, in}, Kind::matrix);
   };
+  auto attention = [&](const char *name, int64_t out, int64_t in) {
+    return tensors.get(blk + name, {out, in}, Kind::adaptive);
+  };
   auto vector = [&](const char *name, int64_t size) {
     return tensors.get(blk + name, {size}, Kind::vector);
   };
   auto experts = [&](const char *name, int64_t out, int64_t in) {
-    return tensors.get(blk + name, {h.experts, out, in}, Kind::expert);
+    return tensors.get(blk + name, {h.experts, out, in}, Kind::adaptive);
   };
 
   LayerWeights w;
@@ -125,13 +128,13 @@ static LayerWeights readLayer(TensorReader &tensors, int64_t layer,
 
   int64_t groupInputs = h.heads / h.outputGroups * h.headDim;
   int64_t groupOutputs = h.outputGroups * h.outputLoraRank;
-  w.qA = matrix("attn_q_a.weight", h.qLoraRank, h.hidden);
+  w.qA = attention("attn_q_a.weight", h.qLoraRank, h.hidden);
   w.qANorm = vector("attn_q_a_norm.weight", h.qLoraRank);
-  w.qB = matrix("attn_q_b.weight", h.heads * h.headDim, h.qLoraRank);
-  w.kv = matrix("attn_kv.weight", h.headDim, h.hidden);
+  w.qB = attention("attn_q_b.weight", h.heads * h.headDim, h.qLoraRank);
+  w.kv = attention("attn_kv.weight", h.headDim, h.hidden);
   w.kvNorm = vector("attn_kv_a_norm.weight", h.headDim);
-  w.outputA = matrix("attn_output_a.weight", groupOutputs, groupInputs);
-  w.outputB = matrix("attn_output_b.weight", h.hidden, groupOutputs);
+  w.outputA = attention("attn_output_a.weight", groupOutputs, groupInputs);
+  w.outputB = attention("attn_output_b.weight", h.hidden, groupOutputs);
   w.sinks = vector("attn_sinks.weight", h.heads);
 
   int64_t ratio = h.compressRatios[layer];

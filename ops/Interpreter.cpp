@@ -74,6 +74,7 @@ Status Interpreter::check() {
 
   Status status;
   bool adaptive = false;
+  Rotations rotations = Rotations::refuse;
   module.walk([&](Operation *op) {
     if (auto weight = dyn_cast<WeightOp>(op))
       status = checkWeight(weight, gguf);
@@ -81,11 +82,13 @@ Status Interpreter::check() {
       context = std::min<uint64_t>(
           context, cast<RankedTensorType>(table.getType()).getDimSize(0));
     adaptive |= isa<BooksOp>(op);
+    if (isa<RotationsOp>(op))
+      rotations = Rotations::accept;
     return status ? WalkResult::advance() : WalkResult::interrupt();
   });
   DS4_TRY(status);
   if (adaptive) {
-    DS4_ASSIGN(decodeTables, readDecodeTables(gguf));
+    DS4_ASSIGN(decodeTables, readDecodeTables(gguf, rotations));
   }
   return Status::ok();
 }

@@ -64,6 +64,7 @@ private:
   const Gguf &gguf;
   std::vector<Function> functions;
   DecodeTables decodeTables;
+  std::map<std::string, std::vector<uint8_t>> int8Books; ///< made on first use
   std::map<std::string, std::vector<uint8_t>> weights;
   std::map<std::string, std::vector<float>> ropeTables;
   std::map<std::string, ref::State, std::less<>> states;

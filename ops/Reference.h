@@ -55,9 +55,12 @@ struct Weight {
   WeightFormat format = WeightFormat::f32;
   std::span<const uint8_t> bytes;
   uint64_t columns = 0;
-  /// For formats with learned books: f32 [E, 2, levels], and F.
+  /// For formats with learned books: the books in the form of the activations
+  /// (ds4.books), f32 [E, 2, levels] or i8 [E, 2, levels + 4], and F; 0 for a
+  /// matrix, which is one expert.
   Floats books = {};
   uint64_t rowsPerExpert = 0;
+  std::span<const uint8_t> int8Books = {};
 
   uint64_t rows() const {
     return bytes.size() / weightRowBytes(format, columns);
@@ -65,10 +68,13 @@ struct Weight {
   const uint8_t *row(uint64_t index) const {
     return bytes.data() + index * weightRowBytes(format, columns);
   }
+  uint64_t expertOf(uint64_t row) const {
+    return rowsPerExpert ? row / rowsPerExpert : 0;
+  }
 };
 
-/// 32 elements of a quantised format without books. With two scales the first
-/// is for elements 0 to 15.
+/// 32 elements of a quantised format. With two scales the first is for
+/// elements 0 to 15.
 struct WeightBlock {
   std::array<int, 32> level;
   std::array<float, 2> scale, minimum;
@@ -77,9 +83,10 @@ struct WeightBlock {
 
   float value(unsigned i) const;
 };
-/// Elements 32 index, ... of a row.
-WeightBlock weightBlock(WeightFormat format, const uint8_t *row,
-                        uint64_t index);
+/// Elements 32 index, ... of a row. `int8Books` are the expert's
+/// [2, levels + 4], null for formats without.
+WeightBlock weightBlock(WeightFormat format, const uint8_t *row, uint64_t index,
+                        const uint8_t *int8Books = nullptr);
 
 /// Element i of a row, exact. `books` are the expert's [2, levels], null for
 /// formats without. The format is not i32.
@@ -88,9 +95,11 @@ float weightAt(WeightFormat format, const uint8_t *row, uint64_t i,
 /// All elements of row `index`.
 std::vector<float> weightRow(const Weight &weight, uint64_t index);
 /// acc plus block `block` of 32 elements times 32 int8 codes of scale d, as
-/// ds4.linear says. Formats that int8 activations may meet.
+/// ds4.linear says. Formats that int8 activations may meet; books as in
+/// weightBlock.
 float blockDot(WeightFormat format, const uint8_t *row, uint64_t block,
-               const int8_t *codes, float d, float acc);
+               const int8_t *codes, float d, float acc,
+               const uint8_t *int8Books = nullptr);
 
 /// int8 activations: vectors of `width` codes, each followed by its width / 32
 /// f32 scales, as in memory (Ds4_Q8Type).
@@ -173,6 +182,10 @@ void rmsNorm(uint64_t width, Floats x, Floats weight, float eps,
 //===----------------------------------------------------------------------===//
 // Linears
 //===----------------------------------------------------------------------===//
+
+/// x[T, k, width], experts[T, k], rotations[E]; width a multiple of 32.
+void rotate(uint64_t width, Floats x, Ints experts, Ints rotations,
+            std::span<float> result);
 
 /// Vectors of `width` values, a multiple of 32.
 Q8 quantize(uint64_t width, Floats x);

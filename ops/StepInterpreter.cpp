@@ -73,8 +73,11 @@ ref::Weight StepInterpreter::weight(Value value) const {
 }
 ref::Weight StepInterpreter::weight(Value value, Value books) const {
   ref::Weight result = weight(value);
-  if (books)
-    result.books = floats(books);
+  if (books) {
+    const Slot &slot = slots.find(books)->second;
+    result.books = slot.table;
+    result.int8Books = slot.int8Books;
+  }
   return result;
 }
 ref::State &StepInterpreter::state(Value value) const {
@@ -124,7 +127,24 @@ Status StepInterpreter::run(BooksOp op) {
     return invalidInput(fmt::format("{} has no decode table for \"{}\"",
                                     model.gguf.path(),
                                     std::string_view(op.getName())));
-  slots[op].table = it->second.books;
+  if (cast<RankedTensorType>(op.getType()).getElementType().isF32()) {
+    slots[op].table = it->second.books;
+    return Status::ok();
+  }
+  std::vector<uint8_t> &books = model.int8Books[it->first];
+  if (books.empty())
+    books = it->second.int8Books();
+  slots[op].int8Books = books;
+  return Status::ok();
+}
+
+Status StepInterpreter::run(RotationsOp op) {
+  const auto it = model.decodeTables.find(std::string_view(op.getName()));
+  if (it == model.decodeTables.end() || it->second.rotated.size() != dim(op, 0))
+    return invalidInput(fmt::format("{} has no rotation flags for \"{}\"",
+                                    model.gguf.path(),
+                                    std::string_view(op.getName())));
+  slots[op].ints.assign(it->second.rotated.begin(), it->second.rotated.end());
   return Status::ok();
 }
 
@@ -228,22 +248,37 @@ Status StepInterpreter::run(RmsNormOp op) {
 // Linears
 //===----------------------------------------------------------------------===//
 
+Status StepInterpreter::run(RotateOp op) {
+  const std::span<float> out = makeFloats(op, tokenRows());
+  ref::rotate(lastDim(op), floats(op.getX()), ints(op.getExperts()),
+              ints(op.getRotations()), out);
+  return Status::ok();
+}
+
 Status StepInterpreter::run(QuantizeOp op) {
-  slots[op].q8 = std::make_shared<ref::Q8>(
-      ref::quantize(lastDim(op.getX()), floats(op.getX())));
+  const uint64_t width = lastDim(op.getX());
+  std::vector<float> rotated;
+  ref::Floats x = floats(op.getX());
+  if (op.getRotations()) {
+    rotated.resize(x.size());
+    ref::rotate(width, x, ints(op.getExperts()), ints(op.getRotations()),
+                rotated);
+    x = rotated;
+  }
+  slots[op].q8 = std::make_shared<ref::Q8>(ref::quantize(width, x));
   return Status::ok();
 }
 
 Status StepInterpreter::run(LinearOp op) {
   const std::span<float> out = makeFloats(op, rowsOf(op.getRows()).count());
-  ref::linear(act(op.getX()), weight(op.getWeight()), out);
+  ref::linear(act(op.getX()), weight(op.getWeight(), op.getBooks()), out);
   return Status::ok();
 }
 
 Status StepInterpreter::run(GroupedLinearOp op) {
   const std::span<float> out = makeFloats(op, tokenRows());
-  ref::groupedLinear(dim(op.getX(), 1), act(op.getX()), weight(op.getWeight()),
-                     out);
+  ref::groupedLinear(dim(op.getX(), 1), act(op.getX()),
+                     weight(op.getWeight(), op.getBooks()), out);
   return Status::ok();
 }
 
@@ -449,13 +484,14 @@ Status StepInterpreter::checkSelection(Operation *op, ref::NanRow row) const {
 
 Status StepInterpreter::execute(Operation *op) {
   return llvm::TypeSwitch<Operation *, Status>(op)
-      .Case<WeightOp, BooksOp, StateOp, RopeTableOp, ReshapeOp, EmbedOp,
-            HcPreOp, HcPostOp, HeadCollapseOp, RmsNormOp, QuantizeOp, LinearOp,
-            GroupedLinearOp, RopeOp, HadamardOp, SimulateOp, RoundRowOp,
-            AppendOp, ApeAddOp, CompressOp, IndexScoreOp, TopKOp, AttendOp,
-            RouteOp, HashRouteOp, ExpertGateUpOp, SwigluOp, ExpertDownOp,
-            CombineOp, TakeOutputsOp, ArgmaxOp, TraceOp, ObserveOp, LaunchOp,
-            func::ReturnOp>([&](auto concrete) { return run(concrete); })
+      .Case<WeightOp, BooksOp, RotationsOp, StateOp, RopeTableOp, ReshapeOp,
+            EmbedOp, HcPreOp, HcPostOp, HeadCollapseOp, RmsNormOp, RotateOp,
+            QuantizeOp, LinearOp, GroupedLinearOp, RopeOp, HadamardOp,
+            SimulateOp, RoundRowOp, AppendOp, ApeAddOp, CompressOp,
+            IndexScoreOp, TopKOp, AttendOp, RouteOp, HashRouteOp,
+            ExpertGateUpOp, SwigluOp, ExpertDownOp, CombineOp, TakeOutputsOp,
+            ArgmaxOp, TraceOp, ObserveOp, LaunchOp, func::ReturnOp>(
+          [&](auto concrete) { return run(concrete); })
       .Default([](Operation *unknown) {
         return invalidInput(
             fmt::format("the oracle has no op {}",

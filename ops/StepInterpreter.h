@@ -29,7 +29,8 @@ private:
     std::shared_ptr<ref::Q8> q8;
     ref::Weight weight;
     ref::State *state = nullptr;
-    ref::Floats table; ///< rotary table or books
+    ref::Floats table; ///< rotary table or f32 books
+    std::span<const uint8_t> int8Books;
   };
 
   ref::Rows rowsOf(ir::RowsAttr rows) const { return {rows.getRatio(), step}; }
@@ -56,6 +57,7 @@ private:
 
   Status run(ir::WeightOp op);
   Status run(ir::BooksOp op);
+  Status run(ir::RotationsOp op);
   Status run(ir::StateOp op);
   Status run(ir::RopeTableOp op);
   Status run(ir::ReshapeOp op);
@@ -64,6 +66,7 @@ private:
   Status run(ir::HcPostOp op);
   Status run(ir::HeadCollapseOp op);
   Status run(ir::RmsNormOp op);
+  Status run(ir::RotateOp op);
   Status run(ir::QuantizeOp op);
   Status run(ir::LinearOp op);
   Status run(ir::GroupedLinearOp op);

@@ -9,7 +9,7 @@
 // | kIn, kOut | columns and rows of an expert's matrix |
 // | kUsed | experts of a token |
 // | kColumns | tokens that a block does; `row` counts groups of so many |
-// | kBookLevels | levels of a learned codebook; 0: the format has none |
+// | kBookLevels | levels of a learned book; 0: the format has none |
 // | kInt8 | 1: h is int8, segmented order; 0: f32, strided order |
 
 #include "expert_pairs.h"
@@ -18,7 +18,7 @@
 DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ h,
                     const i32 *__restrict__ experts,
                     const u8 *__restrict__ weight,
-                    const float *__restrict__ books, float *__restrict__ result,
+                    const u8 *__restrict__ books, float *__restrict__ result,
                     const Step *step) {
   const u32 rows = row_count(kRatio, step), begin = row * kColumns;
   if (begin >= rows)
@@ -41,5 +41,5 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ h,
     columns.y[c] = result + vector * kOut;
   }
   wave_products(weight + matrix, kOut, columns,
-                books + expert * 2 * kBookLevels, first);
+                books + expert * kBookBytes, first);
 }

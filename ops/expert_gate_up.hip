@@ -9,7 +9,7 @@
 // | kIn, kOut | columns and rows of an expert's matrix |
 // | kUsed | experts of a token |
 // | kColumns | tokens that a block does; `row` counts groups of so many |
-// | kBookLevels | levels of a learned codebook; 0: the format has none |
+// | kBookLevels | levels of a learned book; 0: the format has none |
 // | kInt8 | 1: x is int8, segmented order; 0: f32, strided order |
 
 #include "expert_pairs.h"
@@ -18,8 +18,8 @@
 DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
                     const i32 *__restrict__ experts,
                     const u8 *__restrict__ gate, const u8 *__restrict__ up,
-                    const float *__restrict__ gate_books,
-                    const float *__restrict__ up_books,
+                    const u8 *__restrict__ gate_books,
+                    const u8 *__restrict__ up_books,
                     float *__restrict__ gate_out, float *__restrict__ up_out,
                     const Step *step) {
   const u32 rows = row_count(kRatio, step), begin = row * kColumns;
@@ -35,7 +35,7 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
   const u32 expert = static_cast<u32>(experts[lead]);
   const u64 matrix = static_cast<u64>(expert) * kOut * kRowBytes;
   const u32 first = grid_wave(block) % kTiles * kWaveRows;
-  const u32 book = expert * 2 * kBookLevels;
+  const u32 book = expert * kBookBytes;
   Columns columns;
   columns.count = led.count;
   for (u32 c = 0; c < kColumns; ++c) {

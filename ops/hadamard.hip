@@ -10,21 +10,12 @@
 // | kBlockVectors | vectors a block |
 // | kFactor | f32(1 / sqrt(kDim)) |
 
+#include "butterflies.h"
+
 /// Vector v starts at v * kPitch; one pad a bank row keeps both passes free of
 /// bank conflicts.
 constexpr u32 kPitch = kDim + kDim / 32;
 DS4_DEVICE u32 slot(u32 vector, u32 i) { return vector * kPitch + i + i / 32; }
-
-/// The stages 1, 2, ..., n/2 on n values of a lane.
-template <u32 n> DS4_DEVICE void butterflies(float (&v)[n]) {
-  for (u32 s = 1; s < n; s *= 2)
-    for (u32 i = 0; i < n; ++i)
-      if ((i & s) == 0) {
-        const float a = v[i], b = v[i + s];
-        v[i] = a + b;
-        v[i + s] = a - b;
-      }
-}
 
 DS4_DEVICE void run(u32 block, u32 row, const float *x, float *result,
                     const Step *step) {

@@ -8,13 +8,15 @@
 // |---|---|
 // | kIn, kOut | columns; rows of a group |
 // | kGroups | 1 for linear |
+// | kBookLevels | levels of a learned book; 0: the format has none |
 // | kInt8 | 1: x is int8, segmented order; 0: f32, strided order |
 // | kColumns | rows of x that a block does; `row` counts groups of so many |
 
 #include "products.h"
 
 DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
-                    const u8 *__restrict__ weight, float *__restrict__ result,
+                    const u8 *__restrict__ weight,
+                    const u8 *__restrict__ books, float *__restrict__ result,
                     const Step *step) {
   const u32 rows = row_count(kRatio, step), begin = row * kColumns;
   if (begin >= rows)
@@ -31,5 +33,5 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
     columns.y[c] = result + (t * kGroups + group) * kOut;
   }
   wave_products(weight + static_cast<u64>(group) * kOut * kRowBytes, kOut,
-                columns, nullptr, grid_wave(block) % kTiles * kWaveRows);
+                columns, books, grid_wave(block) % kTiles * kWaveRows);
 }

@@ -12,13 +12,17 @@ namespace ds4::ref {
 static float quantisedDot(const Q8 &x, uint64_t vector, const Weight &weight,
                           uint64_t row) {
   const uint64_t blocks = x.width / 32;
+  const uint8_t *books = nullptr;
+  if (weightFormatInfo(weight.format).bookLevels)
+    books = weight.int8Books.data() +
+            weight.expertOf(row) * bookBytes(weight.format, /*int8=*/true);
   std::array<float, 8> segment{};
   for (uint64_t s = 0; s < 8; ++s)
     for (uint64_t b = segmentBegin(s, blocks); b < segmentBegin(s + 1, blocks);
          ++b)
       segment[s] =
           blockDot(weight.format, weight.row(row), b, x.codes(vector) + 32 * b,
-                   x.scale(vector, b), segment[s]);
+                   x.scale(vector, b), segment[s], books);
   return tree8(segment);
 }
 

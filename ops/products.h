@@ -1,9 +1,10 @@
 // products.h - matrix times vector by waves, shared by linear and the experts:
 // a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
 // prints: kIn (columns), kRowBytes (from one row to the next), kInt8 (the
-// vector is int8 codes and scales), kColumns (vectors that share what is
-// decoded of the matrix, at most 8), kThreads. The decoder and the layout of
-// the weight (layouts/) have been included before.
+// vector is int8 codes and scales), kBookLevels (levels of a learned book; 0:
+// the format has none), kColumns (vectors that share what is decoded of the
+// matrix, at most 8), kThreads. The decoder and the layout of the weight
+// (layouts/) have been included before.
 #include "dot.h"
 
 /// int8: 8 lanes a row, a lane a segment, 8 rows a lane. f32: all lanes share
@@ -12,6 +13,11 @@ constexpr u32 kWaveRows = kInt8 ? 32 : 8;
 
 /// Bytes of a vector of the activations: f32 values, or codes and scales.
 constexpr u32 kVectorBytes = kInt8 ? kIn + kIn / 32 * 4 : kIn * 4;
+
+/// Bytes of an expert's two learned books: f32 levels, or int8 levels and an
+/// f32 scale behind each book.
+constexpr u32 kBookBytes =
+    kBookLevels == 0 ? 0 : 2 * (kInt8 ? kBookLevels + 4 : 4 * kBookLevels);
 
 /// The wave's number in its row of the grid.
 DS4_DEVICE u32 grid_wave(u32 block) {
@@ -26,9 +32,20 @@ struct Columns {
   u32 count;
 };
 
+/// segment_shares of a row of an expert whose books are `books`.
+template <u32 kCount>
+DS4_DEVICE void int8_shares(const u8 *row, const i8 *const (&codes)[kCount],
+                            const float *const (&scales)[kCount], u32 count,
+                            const u8 *books, float (&shares)[8]) {
+  if constexpr (kBookLevels != 0)
+    segment_shares(row, codes, scales, count, shares, books);
+  else
+    segment_shares(row, codes, scales, count, shares);
+}
+
 /// One column: the sums of 8 rows cross the lanes together.
 DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
-                             const float *books, u32 first, float *y) {
+                             const u8 *books, u32 first, float *y) {
   float shares[8] = {};
   if constexpr (kInt8 != 0) {
     const i8 *const codes[1] = {reinterpret_cast<const i8 *>(x)};
@@ -37,8 +54,8 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
       const u32 i = first + lane() / 8 * 8 + r;
       float share[8] = {};
       if (i < rows)
-        segment_shares(matrix + static_cast<u64>(i) * kRowBytes, codes, scales,
-                       1, share);
+        int8_shares(matrix + static_cast<u64>(i) * kRowBytes, codes, scales, 1,
+                    books, share);
       shares[r] = share[0];
     }
     const float sum = segment_sums(shares);
@@ -46,10 +63,11 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
       y[first + lane()] = sum;
   } else {
     const float *values = reinterpret_cast<const float *>(x);
+    const float *levels = reinterpret_cast<const float *>(books);
     for (u32 r = 0; r < 8; ++r) {
       const u32 i = first + r;
       const u8 *row = matrix + static_cast<u64>(i) * kRowBytes;
-      shares[r] = i < rows ? row_share_f32(row, values, kIn, books) : 0.0f;
+      shares[r] = i < rows ? row_share_f32(row, values, kIn, levels) : 0.0f;
     }
     const float sum = wave_sums(shares);
     if (lane() < 8 && first + lane() < rows)
@@ -59,7 +77,7 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
 
 /// Several columns: the sums of a row for all of them cross the lanes together.
 DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
-                             const float *books, u32 first) {
+                             const u8 *books, u32 first) {
   const i8 *codes[kColumns];
   const float *scales[kColumns], *values[kColumns];
   for (u32 c = 0; c < kColumns; ++c) {
@@ -74,11 +92,12 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
     float sum;
     if constexpr (kInt8 != 0) {
       if (i < rows)
-        segment_shares(row, codes, scales, columns.count, shares);
+        int8_shares(row, codes, scales, columns.count, books, shares);
       sum = segment_sums(shares);
     } else {
       if (i < rows)
-        row_shares_f32(row, values, columns.count, kIn, books, shares);
+        row_shares_f32(row, values, columns.count, kIn,
+                       reinterpret_cast<const float *>(books), shares);
       sum = wave_sums(shares);
     }
     // Lane l of a group has column l % 8.
@@ -91,9 +110,9 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
 }
 
 /// y[c][i] = matrix[i] . x[c] for first <= i < first + kWaveRows, i < rows, by
-/// one whole wave.
+/// one whole wave. `books` are the expert's.
 DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
-                              const Columns &columns, const float *books,
+                              const Columns &columns, const u8 *books,
                               u32 first) {
   if constexpr (kColumns == 1)
     wave_product(matrix, rows, columns.x[0], books, first, columns.y[0]);

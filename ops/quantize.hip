@@ -3,17 +3,22 @@
 //
 //   scale = max|x| / 127; code = round(x / scale), ties to even
 //
-// A vector of K values becomes K codes, then K / 32 scales.
+// A vector of K values becomes K codes, then K / 32 scales. With kRotate, vectors
+// of rotated experts are rotated first.
 //
 // | constant | |
 // |---|---|
 // | kWidth | K, values of a vector |
-// | kVectors | vectors of a row |
+// | kVectors | vectors of a row; with kRotate an expert each |
+// | kRotate | 1: experts and rotations are given |
 
 #include "elements.h"
+#include "rotation.h"
 
 DS4_DEVICE void run(u32 block, u32 row, const float *__restrict__ x,
-                    u8 *__restrict__ result, const Step *step) {
+                    const i32 *__restrict__ experts,
+                    const i32 *__restrict__ rotations, u8 *__restrict__ result,
+                    const Step *step) {
   if (row >= row_count(kRatio, step))
     return;
   constexpr u32 kBlocks = kWidth / 32;
@@ -21,7 +26,12 @@ DS4_DEVICE void run(u32 block, u32 row, const float *__restrict__ x,
        i += kThreads) {
     const u32 group = i % kBlocks;
     const u64 vector = static_cast<u64>(row) * kVectors + i / kBlocks;
-    const float *values = x + vector * kWidth + 32 * group;
+    float values[32];
+    for (u32 j = 0; j < 32; ++j)
+      values[j] = x[vector * kWidth + 32 * group + j];
+    if constexpr (kRotate != 0)
+      if (rotations[experts[vector]] != 0)
+        rotate_block(values);
     u8 *codes = result + vector * (kWidth + 4 * kBlocks);
 
     float amax = 0.0f;

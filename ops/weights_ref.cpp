@@ -254,10 +254,26 @@ float adaptiveAt(const Layout &layout, const uint8_t *block, uint64_t i,
          books[(meta >> 7) * info.bookLevels + code];
 }
 
+/// The same as levels of int8 books and scales.
+void readAdaptive(const Layout &layout, const uint8_t *block,
+                  const uint8_t *int8Books, WeightBlock &result) {
+  const WeightFormatInfo &info = weightFormatInfo(layout.format);
+  const std::array<uint32_t, 32> codes = codesAt(layout, block, 0);
+  for (unsigned half = 0; half < 2; ++half) {
+    const uint8_t meta = block[info.scaleOffset + half];
+    const uint8_t *book = int8Books + (meta >> 7) * (info.bookLevels + 4);
+    for (unsigned i = 16 * half; i < 16 * half + 16; ++i)
+      result.level[i] = static_cast<int8_t>(book[codes[i]]);
+    float bookScale;
+    std::memcpy(&bookScale, book + info.bookLevels, 4);
+    result.scale[half] = f32_from_ue4m3(meta & 0x7f) * bookScale;
+  }
+}
+
 } // namespace
 
-WeightBlock weightBlock(WeightFormat format, const uint8_t *row,
-                        uint64_t index) {
+WeightBlock weightBlock(WeightFormat format, const uint8_t *row, uint64_t index,
+                        const uint8_t *int8Books) {
   const WeightFormatInfo &info = weightFormatInfo(format);
   const Layout &layout = layoutOf(format);
   const uint32_t groups = info.blockElements / 32;
@@ -266,6 +282,11 @@ WeightBlock weightBlock(WeightFormat format, const uint8_t *row,
   WeightBlock result{};
   result.scales = layout.scales;
   result.minimums = layout.minimums;
+  if (layout.codes == Codes::books) {
+    assert(int8Books && "a format with books, without them");
+    readAdaptive(layout, block, int8Books, result);
+    return result;
+  }
   if (layout.codes == Codes::grid)
     readGrid(format, block, group, result);
   else
@@ -307,8 +328,7 @@ std::vector<float> weightRow(const Weight &weight, uint64_t index) {
   const uint8_t *row = weight.row(index);
   const float *books = nullptr;
   if (info.bookLevels)
-    books = weight.books.data() +
-            index / weight.rowsPerExpert * 2 * info.bookLevels;
+    books = weight.books.data() + weight.expertOf(index) * 2 * info.bookLevels;
   std::vector<float> values(weight.columns);
   if (!info.quantised || info.bookLevels) {
     for (uint64_t i = 0; i < values.size(); ++i)
@@ -325,8 +345,9 @@ std::vector<float> weightRow(const Weight &weight, uint64_t index) {
 }
 
 float blockDot(WeightFormat format, const uint8_t *row, uint64_t block,
-               const int8_t *codes, float d, float acc) {
-  const WeightBlock w = weightBlock(format, row, block);
+               const int8_t *codes, float d, float acc,
+               const uint8_t *int8Books) {
+  const WeightBlock w = weightBlock(format, row, block, int8Books);
   const unsigned width = 32 / w.scales;
   for (unsigned part = 0; part < w.scales; ++part) {
     int products = 0, sum = 0;

@@ -30,7 +30,7 @@ struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
         members.assign({swiglu});
       }
       fusion.absorb(members, [](Operation *user) {
-        return isa<SwigluOp, QuantizeOp>(user);
+        return isa<SwigluOp, RotateOp, QuantizeOp>(user);
       });
       if (members.size() > 1)
         fusion.fuse(members, isa<SwigluOp>(members.front())

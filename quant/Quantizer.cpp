@@ -207,7 +207,9 @@ Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
                                                const QuantizeOptions &options) {
   std::vector<TensorReport> reports(in.tensors().size());
   std::vector<TensorJob> jobs;
-  MixTables tables;
+  const Result<uint64_t> groups =
+      in.u64("deepseek4.attention.output_group_count");
+  MixTables tables(groups ? static_cast<uint32_t>(*groups) : 1);
   uint64_t elements = 0;
   for (size_t i = 0; i < reports.size(); ++i) {
     const GgufTensor &tensor = in.tensors()[i];

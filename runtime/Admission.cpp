@@ -16,8 +16,9 @@ MemoryNeed memoryNeed(const Plan &plan, uint64_t stagingBytes) {
   for (const WeightDesc &weight : plan.weights)
     need.weights += deviceBytes(weight);
   for (const BooksDesc &books : plan.books)
-    need.weights += uint64_t(books.experts) * 2 * sizeof(float) *
-                    weightFormatInfo(books.format).bookLevels;
+    need.weights += books.bytes();
+  for (const RotationsDesc &rotations : plan.rotations)
+    need.weights += rotations.experts * sizeof(int32_t);
   for (const StateDesc &state : plan.states)
     need.context += state.rows * state.rowBytes;
   for (const RopeTable &table : plan.tables)

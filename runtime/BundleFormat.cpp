@@ -41,6 +41,7 @@ constexpr ArgKindInfo kArgKinds[] = {
     {ArgKind::arena, "arena", ArgPayload::offset},
     {ArgKind::weight, "weight", ArgPayload::name},
     {ArgKind::books, "books", ArgPayload::name},
+    {ArgKind::rotations, "rotations", ArgPayload::name},
     {ArgKind::state, "state", ArgPayload::name},
     {ArgKind::table, "table", ArgPayload::name},
     {ArgKind::tokens, "tokens", ArgPayload::nothing},
@@ -158,10 +159,13 @@ template <typename Archive> static void describe(Archive &json, BooksDesc &it) {
   json.field("weight", it.weight);
   json.field("format", it.format);
   json.field("experts", it.experts);
-  json.field("out", it.out);
-  json.field("in", it.in);
-  json.field("layer", it.layer);
-  json.field("surface", it.surface);
+  json.field("int8", it.int8);
+}
+
+template <typename Archive>
+static void describe(Archive &json, RotationsDesc &it) {
+  json.field("weight", it.weight);
+  json.field("experts", it.experts);
 }
 
 template <typename Archive> static void describe(Archive &json, StateDesc &it) {
@@ -187,6 +191,7 @@ template <typename Archive> static void describe(Archive &json, Plan &it) {
   json.field("functions", it.functions);
   json.field("weights", it.weights);
   json.field("books", it.books);
+  json.rareList("rotations", it.rotations);
   json.field("states", it.states);
   json.field("tables", it.tables);
 }
@@ -360,6 +365,11 @@ private:
       return fail(at, "a string");
     value = json.get<std::string>();
   }
+  void decode(const Json &json, const std::string &at, bool &value) {
+    if (!json.is_boolean())
+      return fail(at, "true or false");
+    value = json.get<bool>();
+  }
   void decode(const Json &json, const std::string &at, double &value) {
     if (!json.is_number())
       return fail(at, "a number");
@@ -477,6 +487,7 @@ struct PlanNames {
   explicit PlanNames(const Plan &plan)
       : weights(namesOf(plan.weights, &WeightDesc::name)),
         books(namesOf(plan.books, &BooksDesc::weight)),
+        rotations(namesOf(plan.rotations, &RotationsDesc::weight)),
         states(namesOf(plan.states, &StateDesc::name)),
         tables(namesOf(plan.tables, &RopeTable::name)) {}
 
@@ -488,6 +499,8 @@ struct PlanNames {
       return weights.contains(arg.name);
     case ArgKind::books:
       return books.contains(arg.name);
+    case ArgKind::rotations:
+      return rotations.contains(arg.name);
     case ArgKind::state:
       return states.contains(arg.name);
     case ArgKind::table:
@@ -506,7 +519,7 @@ struct PlanNames {
     return false;
   }
 
-  std::set<std::string_view> weights, books, states, tables;
+  std::set<std::string_view> weights, books, rotations, states, tables;
 };
 
 } // namespace

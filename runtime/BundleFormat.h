@@ -46,16 +46,17 @@ struct StepStatus {
 
 /// Where a kernel argument points.
 enum class ArgKind {
-  arena,   ///< offset into the function's arena
-  weight,  ///< a tensor of the model file, by its GGUF name
-  books,   ///< decode table of the weight `name`, f32 [E, 2, levels]
-  state,   ///< a cache, by name
-  table,   ///< a RopeTable, by name
-  tokens,  ///< i32 [capacity]: the step's token ids
-  step,    ///< Step
-  status,  ///< StepStatus [launches]; offset in bytes of the launch's own
-  tickets, ///< u32 [Function::tickets], zero between steps; offset in bytes
-  null,    ///< a null pointer: an operand that the op does not have
+  arena,     ///< offset into the function's arena
+  weight,    ///< a tensor of the model file, by its GGUF name
+  books,     ///< decode table of the weight `name`, a BooksDesc
+  rotations, ///< i32 [E]: rotated experts of the weight `name`
+  state,     ///< a cache, by name
+  table,     ///< a RopeTable, by name
+  tokens,    ///< i32 [capacity]: the step's token ids
+  step,      ///< Step
+  status,    ///< StepStatus [launches]; offset in bytes of the launch's own
+  tickets,   ///< u32 [Function::tickets], zero between steps; offset in bytes
+  null,      ///< a null pointer: an operand that the op does not have
 };
 
 struct Arg {
@@ -148,13 +149,22 @@ struct WeightDesc {
 /// Bytes of a weight in device memory.
 uint64_t deviceBytes(const WeightDesc &desc);
 
-/// A decode table that the runtime builds from the file's metadata.
+/// A decode table that the runtime builds from the file's metadata
+/// (ds4.books).
 struct BooksDesc {
   std::string weight; ///< name of the adaptive weight
   WeightFormat format;
-  uint32_t experts = 0, out = 0, in = 0;
-  uint32_t layer = 0;
-  uint32_t surface = 0; ///< 0 gate, 1 up, 2 down
+  uint32_t experts = 0; ///< 1 for a dense matrix
+  bool int8 = false;    ///< int8 levels and a scale a book; f32 otherwise
+
+  uint64_t bytes() const { return experts * bookBytes(format, int8); }
+};
+
+/// Which experts of a weight are rotated, from its decode table
+/// (ds4.rotations).
+struct RotationsDesc {
+  std::string weight;
+  uint32_t experts = 0;
 };
 
 struct StateDesc {
@@ -179,6 +189,7 @@ struct Plan {
   std::vector<Function> functions;
   std::vector<WeightDesc> weights;
   std::vector<BooksDesc> books;
+  std::vector<RotationsDesc> rotations; ///< only with h32 = sylvester
   std::vector<StateDesc> states;
   std::vector<RopeTable> tables;
 

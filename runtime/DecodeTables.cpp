@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -40,6 +41,9 @@ constexpr std::array<KindInfo, 3> kKinds = {{
     {std::string_view("DMIXs1\0\0", 8), "deepseek4.dmix.sidecar", ".dmix.bin",
      5, 6},
 }};
+
+/// A table for dense models of other families, which names tensors as those do.
+constexpr std::string_view kForeignKey = "geoquant.dmix2.sidecar";
 
 constexpr std::array kSurfaces = {"ffn_gate_exps", "ffn_up_exps",
                                   "ffn_down_exps"};
@@ -75,9 +79,9 @@ class TableParser {
 public:
   TableParser(const DecodeTableSource &source,
               std::span<const GgufTensor> tensors, uint64_t layers,
-              DecodeTables &tables)
+              Rotations accepted, DecodeTables &tables)
       : source(source), kind(infoOf(source.kind)), tensors(tensors),
-        layers(layers), tables(tables) {}
+        layers(layers), accepted(accepted), tables(tables) {}
 
   Status parse();
 
@@ -108,6 +112,7 @@ private:
   const KindInfo &kind;
   std::span<const GgufTensor> tensors;
   uint64_t layers;
+  Rotations accepted;
   DecodeTables &tables;
   uint64_t offset = 0;
 };
@@ -234,7 +239,7 @@ Status TableParser::checkAgainstTensor(const Entry &entry) const {
 }
 
 Status TableParser::readPayload(const Entry &entry, uint64_t rotationBytes) {
-  DecodeTable table{entry.format, entry.experts, {}, {}};
+  DecodeTable table{entry.format, entry.experts, {}, {}, {}};
   const auto bytes = source.bytes.subspan(offset);
   // dmix has one mode and three bytes of padding.
   const uint64_t modeBytes =
@@ -245,11 +250,16 @@ Status TableParser::readPayload(const Entry &entry, uint64_t rotationBytes) {
     if (bytes[e] > 1)
       return bad(fmt::format("{} expert {}: mode {} is not supported",
                              entry.label, e, bytes[e]));
-    if (!rotations.empty() && rotations[e] != 0)
+    const uint8_t rotation = rotations.empty() ? 0 : rotations[e];
+    if (rotation > (accepted == Rotations::accept ? 1 : 0))
       return bad(fmt::format("{} expert {}: rotation {} is not supported; use "
-                             "a file that was made without rotation",
-                             entry.label, e, rotations[e]));
+                             "a file that was made without rotation{}",
+                             entry.label, e, rotation,
+                             rotation == 1 ? ", or ds4c --h32=sylvester if its "
+                                             "matrix is Sylvester's"
+                                           : ""));
     table.adaptive.push_back(bytes[e]);
+    table.rotated.push_back(rotation);
     for (uint64_t book = 0; book < 2; ++book) {
       float before = -std::numeric_limits<float>::infinity();
       for (uint64_t level = 0; level < entry.levels; ++level) {
@@ -320,13 +330,33 @@ readSideFile(const std::filesystem::path &path) {
 
 } // namespace
 
+std::vector<uint8_t> DecodeTable::int8Books() const {
+  const uint64_t levels = weightFormatInfo(format).bookLevels;
+  std::vector<uint8_t> bytes(experts * bookBytes(format, /*int8=*/true));
+  uint8_t *out = bytes.data();
+  for (uint64_t book = 0; book < 2 * experts; ++book) {
+    const auto values = std::span(books).subspan(book * levels, levels);
+    float largest = 0;
+    for (const float value : values)
+      largest = std::max(largest, std::fabs(value));
+    // Fixed levels are integers already. Ascending levels are not all zero.
+    const float scale = adaptive[book / 2] ? largest / 127.0f : 1.0f;
+    for (const float value : values)
+      *out++ = static_cast<uint8_t>(static_cast<int8_t>(
+          std::clamp(std::nearbyint(value / scale), -127.0f, 127.0f)));
+    std::memcpy(out, &scale, sizeof scale);
+    out += sizeof scale;
+  }
+  return bytes;
+}
+
 Result<DecodeTables>
 parseDecodeTables(std::span<const DecodeTableSource> sources,
                   std::span<const GgufTensor> tensors, uint64_t layers,
-                  std::string_view modelPath) {
+                  std::string_view modelPath, Rotations rotations) {
   DecodeTables tables;
   for (const DecodeTableSource &source : sources)
-    DS4_TRY(TableParser(source, tensors, layers, tables).parse());
+    DS4_TRY(TableParser(source, tensors, layers, rotations, tables).parse());
 
   for (const GgufTensor &tensor : tensors) {
     if (!isAdaptive(tensor.format()) || tables.contains(tensor.name))
@@ -375,18 +405,32 @@ Result<std::vector<FoundDecodeTable>> findDecodeTables(const Gguf &gguf) {
   return tables;
 }
 
-Result<DecodeTables> readDecodeTables(const Gguf &gguf) {
+Result<DecodeTables> readDecodeTables(const Gguf &gguf, Rotations rotations) {
   DS4_ASSIGN(const std::vector<FoundDecodeTable> found, findDecodeTables(gguf));
   std::vector<DecodeTableSource> sources;
   for (const FoundDecodeTable &table : found)
     sources.push_back({table.kind, table.name, table.bytes});
   bool needed = !sources.empty();
-  for (const GgufTensor &tensor : gguf.tensors())
-    needed |= isAdaptive(tensor.format());
+  const bool hasDense =
+      std::ranges::find(sources, DecodeTableKind::dmix,
+                        &DecodeTableSource::kind) != sources.end();
+  for (const GgufTensor &tensor : gguf.tensors()) {
+    if (!isAdaptive(tensor.format()))
+      continue;
+    needed = true;
+    if (kindOf(tensor) == DecodeTableKind::dmix && !hasDense &&
+        gguf.find(kForeignKey))
+      return invalidInput(fmt::format(
+          "\"{}\" is type {}, and the only table for it is {}, which is for "
+          "models of other families; a DeepSeek V4 file needs {}",
+          tensor.name, tensor.typeId, kForeignKey,
+          infoOf(DecodeTableKind::dmix).key));
+  }
   if (!needed)
     return DecodeTables();
   DS4_ASSIGN(const uint64_t layers, gguf.u64("deepseek4.block_count"));
-  return parseDecodeTables(sources, gguf.tensors(), layers, gguf.path());
+  return parseDecodeTables(sources, gguf.tensors(), layers, gguf.path(),
+                           rotations);
 }
 
 } // namespace ds4

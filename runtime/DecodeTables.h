@@ -20,6 +20,12 @@ struct DecodeTable {
   /// [experts]: 0 for fixed levels; then all eight bits of a scale byte are
   /// scale, so that bytes above 0x7e are invalid.
   std::vector<uint8_t> adaptive;
+  /// [experts]: 1 if the columns of the expert's matrix were multiplied by a
+  /// 32-wide Hadamard matrix (ds4.rotate).
+  std::vector<uint8_t> rotated;
+
+  /// The int8 form of the books, [experts, 2, levels + 4] bytes (ds4.books).
+  std::vector<uint8_t> int8Books() const;
 };
 
 /// By the name of the weight.
@@ -43,10 +49,15 @@ struct FoundDecodeTable {
 /// a kind. Errors: one that is empty, too large or not of bytes.
 Result<std::vector<FoundDecodeTable>> findDecodeTables(const Gguf &gguf);
 
+/// What to do with rotated experts: no public text defines their matrix.
+enum class Rotations { refuse, accept };
+
 /// Tables of all adaptive tensors of the file. Errors: a table that is needed
 /// but neither in the metadata nor beside the file; a malformed table; an
-/// entry that contradicts its tensor; a tensor without an entry.
-Result<DecodeTables> readDecodeTables(const Gguf &gguf);
+/// entry that contradicts its tensor; a tensor without an entry; rotated
+/// experts unless they are accepted.
+Result<DecodeTables> readDecodeTables(const Gguf &gguf,
+                                      Rotations rotations = Rotations::refuse);
 
 /// A table and where it was found.
 struct DecodeTableSource {
@@ -60,7 +71,8 @@ struct DecodeTableSource {
 Result<DecodeTables>
 parseDecodeTables(std::span<const DecodeTableSource> sources,
                   std::span<const GgufTensor> tensors, uint64_t layers,
-                  std::string_view modelPath);
+                  std::string_view modelPath,
+                  Rotations rotations = Rotations::refuse);
 
 } // namespace ds4
 

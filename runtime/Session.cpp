@@ -116,6 +116,13 @@ Result<void *> Session::allocate(uint64_t bytes, std::string_view what) {
   return memory;
 }
 
+static Error otherFile(const Gguf &file, std::string_view weight) {
+  return invalidInput(fmt::format(
+      "{} has no decode table for `{}` as the bundle wants it; the bundle was "
+      "compiled for another file: recompile it with ds4c",
+      file.path(), weight));
+}
+
 Status Session::load(const Gguf &file) {
   const Plan &plan = bundle.plan;
   need = memoryNeed(plan, options.load.stagingBytes());
@@ -127,24 +134,35 @@ Status Session::load(const Gguf &file) {
   // Tables first: they are small and refuse more files than the weights do.
   DecodeTables decode;
   if (!plan.books.empty()) {
-    DS4_ASSIGN(decode, readDecodeTables(file));
+    DS4_ASSIGN(decode, readDecodeTables(file, plan.rotations.empty()
+                                                  ? Rotations::refuse
+                                                  : Rotations::accept));
   }
   std::map<std::string_view, std::span<const uint8_t>> modes;
   for (const BooksDesc &desc : plan.books) {
     auto table = decode.find(desc.weight);
-    uint64_t values =
-        uint64_t(desc.experts) * 2 * weightFormatInfo(desc.format).bookLevels;
-    if (table == decode.end() || table->second.books.size() != values)
-      return invalidInput(fmt::format(
-          "{} has no decode table for `{}` as the bundle wants it; the bundle "
-          "was compiled for another file: recompile it with ds4c",
-          file.path(), desc.weight));
-    DS4_ASSIGN(void *memory,
-               allocate(values * sizeof(float), desc.weight + " (books)"));
-    DS4_TRY(device->copyIn(memory, table->second.books.data(),
-                           values * sizeof(float)));
+    if (table == decode.end() || table->second.format != desc.format ||
+        table->second.experts != desc.experts)
+      return otherFile(file, desc.weight);
+    DS4_ASSIGN(void *memory, allocate(desc.bytes(), desc.weight + " (books)"));
+    const std::vector<uint8_t> int8 =
+        desc.int8 ? table->second.int8Books() : std::vector<uint8_t>();
+    const void *source = table->second.books.data();
+    DS4_TRY(
+        device->copyIn(memory, desc.int8 ? int8.data() : source, desc.bytes()));
     books[desc.weight] = memory;
     modes[desc.weight] = table->second.adaptive;
+  }
+  for (const RotationsDesc &desc : plan.rotations) {
+    auto table = decode.find(desc.weight);
+    if (table == decode.end() || table->second.experts != desc.experts)
+      return otherFile(file, desc.weight);
+    const std::vector<int32_t> flags(table->second.rotated.begin(),
+                                     table->second.rotated.end());
+    const uint64_t bytes = flags.size() * sizeof(int32_t);
+    DS4_ASSIGN(void *memory, allocate(bytes, desc.weight + " (rotations)"));
+    DS4_TRY(device->copyIn(memory, flags.data(), bytes));
+    rotations[desc.weight] = memory;
   }
   for (const RopeTable &desc : plan.tables) {
     std::vector<float> values = makeRopeTable(desc);
@@ -272,6 +290,8 @@ Result<void *> Session::resolve(const Function &function, const Arg &arg,
     return named(weights, "weight");
   case ArgKind::books:
     return named(books, "decode table");
+  case ArgKind::rotations:
+    return named(rotations, "rotation flags");
   case ArgKind::state:
     return named(states, "state");
   case ArgKind::table:

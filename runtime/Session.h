@@ -153,7 +153,8 @@ private:
   MemoryNeed need;
 
   std::vector<void *> allocations; ///< freed by the destructor
-  std::map<std::string, void *, std::less<>> weights, books, states, tables;
+  std::map<std::string, void *, std::less<>> weights, books, rotations, states,
+      tables;
   void *arena = nullptr;
   void *tokens = nullptr;  ///< i32 [capacity of the largest function]
   void *step = nullptr;    ///< Step

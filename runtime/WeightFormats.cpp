@@ -71,4 +71,9 @@ uint64_t weightRowBytes(WeightFormat format, uint64_t elements) {
   return elements / info.blockElements * info.blockBytes;
 }
 
+uint64_t bookBytes(WeightFormat format, bool int8) {
+  const uint64_t levels = weightFormatInfo(format).bookLevels;
+  return 2 * (int8 ? levels + sizeof(float) : levels * sizeof(float));
+}
+
 } // namespace ds4

@@ -68,6 +68,10 @@ bool weightFormatMayBe(WeightFormat format, uint32_t typeId);
 /// the format's block.
 uint64_t weightRowBytes(WeightFormat format, uint64_t elements);
 
+/// Bytes of the two books of an expert as kernels read them (ds4.books): of
+/// each book the levels in f32, or the levels in int8 and then an f32 scale.
+uint64_t bookBytes(WeightFormat format, bool int8);
+
 } // namespace ds4
 
 #endif // DS4_RUNTIME_WEIGHTFORMATS_H

@@ -14,6 +14,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIT = "/usr/lib/llvm-19/build/utils/lit/lit.py"
 FUZZ_SECONDS = 60
+# Of a fuzzer whose seeds are vectors of a test, in runtime/test.
+SEEDS = {"decode_tables": "data/sidecar"}
 
 
 class Checks:
@@ -118,7 +120,8 @@ def fuzz(checks, env):
             checks.run("build fuzz", ["cmake", "--build", "--preset", "fuzz"])):
         return
     for binary in sorted((ROOT / "build/fuzz/bin").glob("*_fuzz")):
-        seeds = ROOT / "runtime/test/fuzz" / binary.name.removesuffix("_fuzz")
+        name = binary.name.removesuffix("_fuzz")
+        seeds = ROOT / "runtime/test" / SEEDS.get(name, f"fuzz/{name}")
         with tempfile.TemporaryDirectory() as corpus:
             folders = [corpus] + ([str(seeds)] if seeds.is_dir() else [])
             checks.run(f"{binary.name} for {FUZZ_SECONDS} s", [

@@ -152,22 +152,28 @@ Result<std::string> readingsText(const Gguf &gguf, const DecodeTables &tables) {
       DS4_ASSIGN(std::vector<std::string> found, reading107(gguf));
       lines.insert(lines.end(), found.begin(), found.end());
     } else if (info.bookLevels) {
-      uint64_t experts = 0, learned = 0;
+      uint64_t experts = 0, learned = 0, rotated = 0;
       for (const auto &[name, table] : tables)
         if (table.format == info.format) {
           experts += table.experts;
           learned += static_cast<uint64_t>(
               std::ranges::count(table.adaptive, uint8_t(1)));
+          rotated += static_cast<uint64_t>(
+              std::ranges::count(table.rotated, uint8_t(1)));
         }
       lines.push_back(fmt::format(
           "{} as {} with learned levels: each tensor has a table entry,", id,
           info.name));
       lines.push_back(
           learned == experts
-              ? fmt::format("  all {} experts have learned levels", experts)
-              : fmt::format("  {} of {} experts have learned levels, the "
+              ? fmt::format("  all {} matrices have learned levels", experts)
+              : fmt::format("  {} of {} matrices have learned levels, the "
                             "others fixed ones",
                             learned, experts));
+      if (rotated)
+        lines.push_back(fmt::format("  {} matrices are rotated, which needs "
+                                    "ds4c --h32=sylvester",
+                                    rotated));
     } else {
       lines.push_back(
           fmt::format("{} as ROCmFPX {}: blocks of {} bytes fill the tensors",
@@ -341,7 +347,8 @@ Result<Inspection> inspectModel(const InspectOptions &options) {
   DS4_ASSIGN(const Hparams h, readHparams(gguf));
   DS4_ASSIGN(const ModelWeights model, mapWeights(gguf, h));
   DS4_ASSIGN(const std::vector<FoundDecodeTable> found, findDecodeTables(gguf));
-  DS4_ASSIGN(const DecodeTables tables, readDecodeTables(gguf));
+  DS4_ASSIGN(const DecodeTables tables,
+             readDecodeTables(gguf, Rotations::accept));
   const std::vector<const WeightRef *> weights = allWeights(model);
   uint64_t bytes = 0;
   for (const WeightRef *ref : weights)

@@ -13,6 +13,7 @@
 // CHECK-NEXT: constexpr u32 kOut = 96;
 // CHECK-NEXT: constexpr u32 kRowBytes = 68;
 // CHECK-NEXT: constexpr u32 kInt8 = 0;
+// CHECK-NEXT: constexpr u32 kBookLevels = 0;
 // CHECK:      #include "weights/q8_0.h"
 // CHECK-NEXT: #include "layouts/file.h"
 // CHECK-NEXT: #include "linear.hip"
@@ -20,7 +21,7 @@
 // CHECK:      void [[LINEAR]](void *a0, void *a1, void *a2, const Step *step) {
 // CHECK-NEXT:   const u32 block = block_x();
 // CHECK-NEXT:   const u32 row = block_y();
-// CHECK-NEXT:   body0::run(block, row, AnyPointer{a0}, AnyPointer{a1}, AnyPointer{a2}, step);
+// CHECK-NEXT:   body0::run(block, row, AnyPointer{a0}, AnyPointer{a1}, nullptr, AnyPointer{a2}, step);
 // CHECK-NEXT: }
 // CHECK-NEXT: DS4_ENTRY([[LINEAR]])
 // CHECK-EMPTY:

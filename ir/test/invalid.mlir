@@ -108,8 +108,56 @@ func.func @linear_c1(%x: tensor<1x64xf32>, %w: !ds4.weight<32x128xf16>) {
 
 // -----
 
+func.func @rotate_c1(%x: tensor<1x3x64xf32>, %e: tensor<1x2xi32>, %r: tensor<8xi32>) {
+  // expected-error @+1 {{the experts is [1, 2], expected [1, 3]}}
+  %0 = ds4.rotate %x experts %e, %r : (tensor<1x3x64xf32>, tensor<1x2xi32>, tensor<8xi32>) -> tensor<1x3x64xf32>
+  return
+}
+
+// -----
+
+func.func @rotate_c2(%x: tensor<1x3x40xf32>, %e: tensor<1x3xi32>, %r: tensor<8xi32>) {
+  // expected-error @+1 {{vectors of 40 values are no multiple of 32}}
+  %0 = ds4.rotate %x experts %e, %r : (tensor<1x3x40xf32>, tensor<1x3xi32>, tensor<8xi32>) -> tensor<1x3x40xf32>
+  return
+}
+
+// -----
+
+func.func @quantize_c2(%x: tensor<1x64xf32>, %e: tensor<1x3xi32>, %r: tensor<8xi32>) {
+  // expected-error @+1 {{x has 2 dimensions, expected 3}}
+  %0 = ds4.quantize %x experts %e, %r : (tensor<1x64xf32>, tensor<1x3xi32>, tensor<8xi32>) -> !ds4.q8<1x64>
+  return
+}
+
+// -----
+
+func.func @linear_c5(%x: tensor<1x128xf32>, %w: !ds4.weight<32x128xq2_1_rocmfp2_mix>) {
+  // expected-error @+1 {{needs its codebooks}}
+  %0 = ds4.linear %x, %w : (tensor<1x128xf32>, !ds4.weight<32x128xq2_1_rocmfp2_mix>) -> tensor<1x32xf32>
+  return
+}
+
+// -----
+
+func.func @linear_c5_shape(%x: tensor<1x128xf32>, %w: !ds4.weight<32x128xq2_1_rocmfp2_mix>, %b: tensor<2x2x4xf32>) {
+  // expected-error @+1 {{a codebook table is [2, 2, 4], expected [1, 2, 4]}}
+  %0 = ds4.linear %x, %w books %b : (tensor<1x128xf32>, !ds4.weight<32x128xq2_1_rocmfp2_mix>, tensor<2x2x4xf32>) -> tensor<1x32xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_linear_c5(%x: tensor<1x2x128xf32>, %w: !ds4.weight<32x128xf16>, %b: tensor<1x2x4xf32>) {
+  // expected-error @+1 {{takes no codebooks}}
+  %0 = ds4.grouped_linear %x, %w books %b : (tensor<1x2x128xf32>, !ds4.weight<32x128xf16>, tensor<1x2x4xf32>) -> tensor<1x32xf32>
+  return
+}
+
+// -----
+
 func.func @linear_c3(%x: !ds4.q8<1x128>, %w: !ds4.weight<32x128xf16>) {
-  // expected-error @+1 {{int8 activations need a block-quantised weight with fixed levels}}
+  // expected-error @+1 {{int8 activations need a block-quantised weight, not}}
   %0 = ds4.linear %x, %w : (!ds4.q8<1x128>, !ds4.weight<32x128xf16>) -> tensor<1x32xf32>
   return
 }
@@ -239,6 +287,22 @@ func.func @expert_gate_up_c1(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>, %g: !ds
 func.func @expert_gate_up_c3(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>, %g: !ds4.weight<8x32x128xq2_1_rocmfp2_mix>) {
   // expected-error @+1 {{needs its codebooks}}
   %0:2 = ds4.expert_gate_up %x, %e, %g, %g : (tensor<1x128xf32>, tensor<1x3xi32>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>) -> (tensor<1x3x32xf32>, tensor<1x3x32xf32>)
+  return
+}
+
+// -----
+
+func.func @expert_down_c3(%h: !ds4.q8<1x3x128>, %e: tensor<1x3xi32>, %w: !ds4.weight<8x64x128xq3_1_rocmfp3_mix>, %b: tensor<8x2x8xf32>) {
+  // expected-error @+1 {{int8 activations need codebooks of i8, not 'f32'}}
+  %0 = ds4.expert_down %h, %e, %w books %b : (!ds4.q8<1x3x128>, tensor<1x3xi32>, !ds4.weight<8x64x128xq3_1_rocmfp3_mix>, tensor<8x2x8xf32>) -> tensor<1x3x64xf32>
+  return
+}
+
+// -----
+
+func.func @expert_down_c3_float(%h: tensor<1x3x128xf32>, %e: tensor<1x3xi32>, %w: !ds4.weight<8x64x128xq3_1_rocmfp3_mix>, %b: tensor<8x2x12xi8>) {
+  // expected-error @+1 {{f32 activations need codebooks of f32, not 'i8'}}
+  %0 = ds4.expert_down %h, %e, %w books %b : (tensor<1x3x128xf32>, tensor<1x3xi32>, !ds4.weight<8x64x128xq3_1_rocmfp3_mix>, tensor<8x2x12xi8>) -> tensor<1x3x64xf32>
   return
 }
 

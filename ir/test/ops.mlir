@@ -45,6 +45,10 @@ func.func @attention(%q: tensor<1x8x128xf32>, %kv: tensor<1x128xf32>,
 // CHECK:         ds4.rope %{{.+}}, %{{.+}} inverse :
 // CHECK:         ds4.observe %{{.+}}, %{{.+}} experts %{{.+}} : tensor<1x128xf32>,
 // CHECK:         ds4.expert_gate_up %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} books %{{.+}}, %{{.+}} :
+// CHECK:         ds4.books "d" : tensor<8x2x12xi8>
+// CHECK:         ds4.quantize %{{.+}} experts %{{.+}}, %{{.+}} : (tensor<1x3x32xf32>, tensor<1x3xi32>, tensor<8xi32>) ->
+// CHECK:         ds4.expert_down %{{.+}}, %{{.+}}, %{{.+}} books %{{.+}} : (!ds4.q8<1x3x32>,
+// CHECK:         ds4.linear %{{.+}}, %{{.+}} books %{{.+}} {rows = #ds4.rows<outputs>} :
 func.func @experts(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>) {
   %t = ds4.rope_table "rope" base 1.0e4 factor 1.0 original 65536 beta 32.0, 1.0 : tensor<512x64xf32>
   %r = ds4.rope %x, %t inverse : (tensor<1x128xf32>, tensor<512x64xf32>) -> tensor<1x128xf32>
@@ -54,6 +58,14 @@ func.func @experts(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>) {
   %ub = ds4.books "u" : tensor<8x2x4xf32>
   ds4.observe %x, %g experts %e : tensor<1x128xf32>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, tensor<1x3xi32>
   %0:2 = ds4.expert_gate_up %x, %e, %g, %u books %gb, %ub : (tensor<1x128xf32>, tensor<1x3xi32>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, !ds4.weight<8x32x128xq2_1_rocmfp2_mix>, tensor<8x2x4xf32>, tensor<8x2x4xf32>) -> (tensor<1x3x32xf32>, tensor<1x3x32xf32>)
+  %d = ds4.weight "d" : !ds4.weight<8x64x32xq3_1_rocmfp3_mix>
+  %db = ds4.books "d" : tensor<8x2x12xi8>
+  %f = ds4.rotations "d" : tensor<8xi32>
+  %h = ds4.quantize %0#0 experts %e, %f : (tensor<1x3x32xf32>, tensor<1x3xi32>, tensor<8xi32>) -> !ds4.q8<1x3x32>
+  %1 = ds4.expert_down %h, %e, %d books %db : (!ds4.q8<1x3x32>, tensor<1x3xi32>, !ds4.weight<8x64x32xq3_1_rocmfp3_mix>, tensor<8x2x12xi8>) -> tensor<1x3x64xf32>
+  %m = ds4.weight "m" : !ds4.weight<16x128xq2_1_rocmfp2_mix>
+  %mb = ds4.books "m" : tensor<1x2x4xf32>
+  %2 = ds4.linear %x, %m books %mb {rows = #ds4.rows<outputs>} : (tensor<1x128xf32>, !ds4.weight<16x128xq2_1_rocmfp2_mix>, tensor<1x2x4xf32>) -> tensor<1x16xf32>
   return
 }
 

@@ -6,18 +6,20 @@
 /// Segmented order, each x as kIn codes and kIn / 32 scales: the shares of the
 /// calling lane, which does segment lane() % 8, in the products of `count`
 /// columns. A product is the segment sum of its shares. Each block is decoded
-/// once for all columns. A template also because formats that int8 activations
+/// once for all columns. `books`: the int8 books of a format that has them,
+/// otherwise nothing. A template also because formats that int8 activations
 /// never meet have no block_dot.
-template <typename Code, u32 kCount>
+template <typename Code, u32 kCount, typename... Books>
 DS4_DEVICE void segment_shares(const u8 *row,
                                const Code *const (&codes)[kCount],
                                const float *const (&scales)[kCount], u32 count,
-                               float (&sums)[8]) {
+                               float (&sums)[8], Books... books) {
   const u32 blocks = kIn / 32, segment = lane() % 8;
   const u32 end = segment_begin(blocks, segment + 1);
   for (u32 b = segment_begin(blocks, segment); b < end; ++b)
 #pragma unroll
     for (u32 c = 0; c < kCount; ++c)
       if (kCount == 1 || c < count)
-        sums[c] = block_dot(row, b, codes[c] + 32 * b, scales[c][b], sums[c]);
+        sums[c] = block_dot(row, b, codes[c] + 32 * b, scales[c][b], sums[c],
+                            books...);
 }

@@ -24,11 +24,11 @@ DS4_DEVICE void load_parts(const u8 *plane, u32 chunk,
 }
 
 /// As in layouts/file.h.
-template <typename Code, u32 kCount>
+template <typename Code, u32 kCount, typename... Books>
 DS4_DEVICE void segment_shares(const u8 *row,
                                const Code *const (&codes)[kCount],
                                const float *const (&scales)[kCount], u32 count,
-                               float (&sums)[8]) {
+                               float (&sums)[8], Books... books) {
   constexpr u32 kRest = kBlockBytes - kSplit, kGroups = kBlockElements / 32;
   u32 b = lane() % 8 * kSegmentBlocks * kGroups;
   for (u32 chunk = 0; chunk < kSegmentBlocks / kChunkBlocks; ++chunk) {
@@ -46,7 +46,7 @@ DS4_DEVICE void segment_shares(const u8 *row,
         for (u32 c = 0; c < kCount; ++c)
           if (kCount == 1 || c < count) {
             sums[c] = block_dot(block, group, codes[c] + 32 * b, scales[c][b],
-                                sums[c]);
+                                sums[c], books...);
             finish(sums[c]);
           }
     }

@@ -1,8 +1,7 @@
 // FormatKernelsTest.cpp - a linear in every block-quantised format against the
 // oracle, bit for bit: the smallest legal row, 128, 2048 and 8192 columns; 1 to
 // 8 vectors at a time give what each gives alone. Layout `lanes` also with
-// segments of 1, 5 and 12 blocks. Formats with learned levels are in
-// LinearKernelsTest.
+// segments of 1, 5 and 12 blocks.
 #include "ops/Reference.h"
 #include "ops/test/KernelHarness.h"
 #include "ops/test/RandomWeights.h"
@@ -26,11 +25,19 @@ struct FormatCase {
   FormatCase(const WeightFormatInfo &info, int64_t columns, bool int8,
              WeightLayout layout = WeightLayout::file)
       : format(info.format), columns(columns), int8(int8), layout(layout),
-        kernel("ds4.linear %0, %1",
-               {int8 ? fmt::format("!ds4.q8<{}x{}>", kVectors, columns)
-                     : tensor({kVectors, columns}),
-                weight({kRows, columns}, info.name, layout)},
-               {tensor({kVectors, kRows})}) {}
+        kernel(info.bookLevels ? "ds4.linear %0, %1 books %2"
+                               : "ds4.linear %0, %1",
+               operands(), {tensor({kVectors, kRows})}) {}
+
+  std::vector<std::string> operands() const {
+    std::vector<std::string> types = {
+        int8 ? fmt::format("!ds4.q8<{}x{}>", kVectors, columns)
+             : tensor({kVectors, columns}),
+        weight({kRows, columns}, weightFormatInfo(format).name, layout)};
+    if (weightFormatInfo(format).bookLevels)
+      types.push_back(books(format, int8, 1));
+    return types;
+  }
 
   void run() const;
 };
@@ -39,7 +46,7 @@ const std::deque<FormatCase> &formatCases() {
   static const std::deque<FormatCase> cases = [] {
     std::deque<FormatCase> all;
     for (const WeightFormatInfo &info : weightFormats()) {
-      if (!info.quantised || info.bookLevels)
+      if (!info.quantised)
         continue;
       const int64_t smallest = info.rowMultiple;
       all.emplace_back(info, smallest, true);
@@ -87,7 +94,13 @@ void FormatCase::run() const {
   const std::vector<float> x = random.floats(kVectors * columns);
   const Activations all(x, columns, int8);
   std::vector<float> want(kVectors * kRows);
-  ref::linear(all.act(), {format, weights, all.columns}, want);
+  const std::vector<float> floatBooks = randomBooks(random, format, 1);
+  const std::vector<uint8_t> bytes = int8Books(format, floatBooks);
+  const Memory levels = floatBooks.empty() ? none()
+                        : int8             ? in(bytes)
+                                           : in(floatBooks);
+  ref::linear(all.act(), {format, weights, all.columns, floatBooks, 0, bytes},
+              want);
 
   const auto compare = [&](uint64_t first, uint64_t count) {
     const Activations some(
@@ -95,7 +108,7 @@ void FormatCase::run() const {
         columns, int8);
     std::vector<float> got(count * kRows);
     const Step step{0, static_cast<int32_t>(count), 1, 0};
-    kernel.run(step, {some.memory(), in(weights), out(got)});
+    kernel.run(step, {some.memory(), in(weights), levels, out(got)});
     const auto begin = want.begin() + first * kRows;
     expectSameBits(std::vector<float>(begin, begin + count * kRows), got,
                    fmt::format("{} vectors from {}", count, first));

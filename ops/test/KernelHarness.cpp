@@ -62,7 +62,8 @@ uint64_t bytesOfType(mlir::Type type) {
       rows *= size;
     return rows * q8.getRowBytes();
   }
-  return mlir::cast<mlir::RankedTensorType>(type).getNumElements() * 4;
+  auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+  return tensor.getNumElements() * tensor.getElementTypeBitWidth() / 8;
 }
 
 std::optional<LaneRow> laneRowOf(mlir::Type type) {
@@ -226,6 +227,11 @@ std::string weight(std::initializer_list<int64_t> shape,
                    std::string_view format, WeightLayout layout) {
   return fmt::format("!ds4.weight<{}x{}, {}>", shapeText(shape), format,
                      weightLayoutName(layout));
+}
+std::string books(WeightFormat format, bool int8, int64_t experts) {
+  const int64_t levels = weightFormatInfo(format).bookLevels;
+  return int8 ? tensor({experts, 2, levels + 4}, "i8")
+              : tensor({experts, 2, levels});
 }
 std::string state(int64_t rows, int64_t width, std::string_view storage) {
   return fmt::format("!ds4.state<{}x{}x{}>", rows, width, storage);

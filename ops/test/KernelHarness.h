@@ -76,6 +76,8 @@ std::string tensor(std::initializer_list<int64_t> shape,
 std::string weight(std::initializer_list<int64_t> shape,
                    std::string_view format = "f32",
                    WeightLayout layout = WeightLayout::file);
+/// Learned books of `format` for int8 or f32 activations.
+std::string books(WeightFormat format, bool int8, int64_t experts);
 std::string state(int64_t rows, int64_t width, std::string_view storage);
 
 /// Fails at the first element that differs in any bit.

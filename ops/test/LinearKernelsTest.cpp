@@ -130,8 +130,70 @@ TEST(LinearKernels, Quantize) {
       }
     const ref::Q8 want = ref::quantize(c.width, x);
     std::vector<uint8_t> got(want.bytes.size());
-    c.kernel.run(c.step, {in(x), out(got)});
+    c.kernel.run(c.step, {in(x), none(), none(), out(got)});
     expectSameBits(want.bytes, got, "quantize");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// rotate, and quantize that rotates
+//===----------------------------------------------------------------------===//
+
+struct RotateCase {
+  int64_t capacity, used, width, experts;
+  Step step;
+  Kernel rotate, quantize;
+
+  RotateCase(int64_t capacity, int64_t used, int64_t width, int64_t experts,
+             Step step)
+      : capacity(capacity), used(used), width(width), experts(experts),
+        step(step), rotate("ds4.rotate %0 experts %1, %2", operands(),
+                           {tensor({capacity, used, width})}),
+        quantize("ds4.quantize %0 experts %1, %2", operands(),
+                 {q8({capacity, used, width})}) {}
+
+  std::vector<std::string> operands() const {
+    return {tensor({capacity, used, width}), tensor({capacity, used}, "i32"),
+            tensor({experts}, "i32")};
+  }
+};
+
+const std::deque<RotateCase> &rotateCases() {
+  static const std::deque<RotateCase> cases = [] {
+    std::deque<RotateCase> all;
+    all.emplace_back(3, 6, 2048, 256, Step{4, 2, 1, 0});
+    all.emplace_back(2, 3, 96, 5, Step{0, 2, 1, 0});
+    all.emplace_back(1, 1, 32, 1, Step{0, 1, 1, 0});
+    return all;
+  }();
+  return cases;
+}
+const std::deque<RotateCase> &allRotateCases = rotateCases();
+
+TEST(LinearKernels, RotateAndQuantize) {
+  for (const RotateCase &c : allRotateCases) {
+    SCOPED_TRACE(c.width);
+    Random random(c.width);
+    const uint64_t vectors = c.step.count * c.used, width = c.width;
+    const auto x = random.floats(vectors * width, 2);
+    std::vector<int32_t> experts(vectors), rotations(c.experts);
+    for (int32_t &expert : experts)
+      expert = static_cast<int32_t>(random.below(c.experts));
+    for (size_t e = 0; e < rotations.size(); ++e)
+      rotations[e] = e % 2 == 0;
+    // An expert of either kind.
+    experts.front() = 0;
+    experts.back() = c.experts > 1 ? 1 : 0;
+
+    std::vector<float> want(x.size()), got(x.size());
+    ref::rotate(width, x, experts, rotations, want);
+    c.rotate.run(c.step, {in(x), in(experts), in(rotations), out(got)});
+    expectSameBits(want, got, "rotate");
+
+    const ref::Q8 wantCodes = ref::quantize(width, want);
+    std::vector<uint8_t> codes(wantCodes.bytes.size());
+    c.quantize.run(c.step, {in(x), in(experts), in(rotations), out(codes)});
+    expectSameBits(wantCodes.bytes, codes, "quantize");
   }
 }
 
@@ -153,16 +215,22 @@ struct LinearCase {
              int64_t shared = 1)
       : capacity(capacity), groups(groups), out(out), columns(columns),
         format(format), int8(int8), step(step), ratio(ratio),
-        kernel(groups
-                   ? Kernel("ds4.grouped_linear %0, %1" +
-                                attributesText(1, shared),
-                            {activation(int8, {capacity, groups, columns}),
-                             weightOf(format, {groups * out, columns})},
-                            {tensor({capacity, groups * out})})
-                   : Kernel("ds4.linear %0, %1" + attributesText(ratio, shared),
-                            {activation(int8, {capacity, columns}),
-                             weightOf(format, {out, columns})},
-                            {tensor({capacity, out})})) {}
+        kernel(make(shared)) {}
+
+  Kernel make(int64_t shared) const {
+    std::vector<std::string> operands = {
+        groups ? activation(int8, {capacity, groups, columns})
+               : activation(int8, {capacity, columns}),
+        weightOf(format, {rows(), columns})};
+    std::string op = groups ? "ds4.grouped_linear %0, %1" : "ds4.linear %0, %1";
+    if (weightFormatInfo(format).bookLevels) {
+      op += " books %2";
+      operands.push_back(test::books(format, int8, 1));
+    }
+    return Kernel(op + attributesText(groups ? 1 : ratio, shared), operands,
+                  {tensor({capacity, rows()})});
+  }
+  int64_t rows() const { return groups ? groups * out : out; }
 
   /// `shared`: rows that share what is decoded of the weight.
   static std::string attributesText(RowRatio ratio, int64_t shared) {
@@ -181,14 +249,21 @@ struct LinearCase {
     Random random(columns + out);
     const auto weights =
         randomWeights(random, format, vectorsPerRow * out, columns);
+    const auto books = randomBooks(random, format, 1);
+    const auto int8Form = int8Books(format, books);
     const Inputs x(random, int8, rows * vectorsPerRow, columns);
     std::vector<float> got(rows * vectorsPerRow * out), want = got;
     const uint64_t width = columns;
+    const ref::Weight weight{format, weights, width, books, 0, int8Form};
     if (groups)
-      ref::groupedLinear(groups, x.act(), {format, weights, width}, want);
+      ref::groupedLinear(groups, x.act(), weight, want);
     else
-      ref::linear(x.act(), {format, weights, width}, want);
-    kernel.run(step, {x.memory(), in(weights), test::out(got)});
+      ref::linear(x.act(), weight, want);
+    kernel.run(step, {x.memory(), in(weights),
+                      books.empty() ? none()
+                      : int8        ? in(int8Form)
+                                    : in(books),
+                      test::out(got)});
     expectSameBits(want, got, "linear");
   }
 };
@@ -218,7 +293,8 @@ const std::deque<LinearCase> &linearCases() {
       }
     // Rows that share a weight: whole groups of them, the last one not full,
     // fewer than a group.
-    for (WeightFormat format : {q8_0, q6_K, q2_0_rocmfp2, f16})
+    for (WeightFormat format :
+         {q8_0, q6_K, q2_0_rocmfp2, q2_1_rocmfp2_mix, f16})
       for (bool int8 : {false, true}) {
         if (int8 && format == f16)
           continue;
@@ -228,6 +304,11 @@ const std::deque<LinearCase> &linearCases() {
         all.emplace_back(8, 0, 9, 256, format, int8, Step{0, 3, 1, 0}, 1, 8);
       }
     all.emplace_back(6, 0, 50, 96, q8_0, true, Step{3, 9, 5, 0}, 0, 5);
+    for (WeightFormat format : {q3_1_rocmfp3_mix, q2_1_rocmfp2_mix})
+      for (bool int8 : {false, true}) {
+        all.emplace_back(3, 0, 40, 1024, format, int8, Step{5, 3, 1, 0});
+        all.emplace_back(2, 8, 9, 128, format, int8, Step{2, 2, 1, 0});
+      }
     all.emplace_back(4, 0, 50, 96, q8_0, true, Step{3, 9, 1, 0}, 4);
     all.emplace_back(3, 0, 50, 96, q8_0, false, Step{3, 9, 2, 0}, 0);
     return all;
@@ -276,7 +357,7 @@ struct ExpertCase {
   std::string matrices() const {
     return weightOf(format, {experts, out, columns});
   }
-  std::string books() const { return tensor({experts, 2, levels()}); }
+  std::string books() const { return test::books(format, int8, experts); }
   std::string chosen() const { return tensor({capacity, used}, "i32"); }
   std::string results() const { return tensor({capacity, used, out}); }
 
@@ -315,26 +396,29 @@ struct ExpertCase {
     const auto gateBooks = randomBooks(random, format, experts);
     const auto upBooks = randomBooks(random, format, experts);
     const uint64_t width = columns, perExpert = out;
-    const ref::Weight refGate{format, gate, width, gateBooks, perExpert};
-    const ref::Weight refUp{format, up, width, upBooks, perExpert};
-    const auto optional = [](const std::vector<float> &books) {
-      return books.empty() ? none() : in(books);
+    const auto gateInt8 = int8Books(format, gateBooks);
+    const auto upInt8 = int8Books(format, upBooks);
+    const ref::Weight refGate{format,    gate,      width,
+                              gateBooks, perExpert, gateInt8};
+    const ref::Weight refUp{format, up, width, upBooks, perExpert, upInt8};
+    const auto optional = [this](const auto &books, const auto &int8Form) {
+      return books.empty() ? none() : int8 ? in(int8Form) : in(books);
     };
 
     const Inputs x(random, int8, rows, columns);
     std::vector<float> g(rows * used * out), u = g, wantG = g, wantU = g;
     ref::expertGateUp(x.act(), list, refGate, refUp, wantG, wantU);
-    gateUp.run(step,
-               {x.memory(), in(list), in(gate), in(up), optional(gateBooks),
-                optional(upBooks), test::out(g), test::out(u)});
+    gateUp.run(step, {x.memory(), in(list), in(gate), in(up),
+                      optional(gateBooks, gateInt8), optional(upBooks, upInt8),
+                      test::out(g), test::out(u)});
     expectSameBits(wantG, g, "gate");
     expectSameBits(wantU, u, "up");
 
     const Inputs h(random, int8, rows * used, columns);
     std::vector<float> y(rows * used * out), wantY = y;
     ref::expertDown(h.act(), list, refGate, wantY);
-    down.run(step, {h.memory(), in(list), in(gate), optional(gateBooks),
-                    test::out(y)});
+    down.run(step, {h.memory(), in(list), in(gate),
+                    optional(gateBooks, gateInt8), test::out(y)});
     expectSameBits(wantY, y, "down");
   }
 };
@@ -348,14 +432,17 @@ const std::deque<ExpertCase> &expertCases() {
         all.emplace_back(2, 5, 3, 70, 256, format, int8, Step{4, 2, 1, 0});
         all.emplace_back(1, 2, 2, 3, block, format, int8, Step{0, 1, 1, 0});
       }
-    for (WeightFormat format : {q3_1_rocmfp3_mix, q2_1_rocmfp2_mix}) {
-      all.emplace_back(3, 5, 3, 70, 256, format, false, Step{4, 2, 1, 0});
-      all.emplace_back(1, 2, 2, 3, 128, format, false, Step{0, 1, 1, 0});
-    }
+    for (WeightFormat format : {q3_1_rocmfp3_mix, q2_1_rocmfp2_mix})
+      for (bool int8 : {false, true}) {
+        all.emplace_back(3, 5, 3, 70, 256, format, int8, Step{4, 2, 1, 0});
+        all.emplace_back(1, 2, 2, 3, 128, format, int8, Step{0, 1, 1, 0});
+      }
     // Flash: 256 experts, 6 used; fewer rows, to keep the test small.
     all.emplace_back(2, 256, 6, 8, 4096, q2_0_rocmfp2, true, Step{0, 2, 1, 0});
     all.emplace_back(2, 256, 6, 8, 2048, q3_1_rocmfp3_mix, false,
                      Step{0, 1, 1, 0});
+    all.emplace_back(2, 256, 6, 8, 4096, q2_1_rocmfp2_mix, true,
+                     Step{0, 2, 1, 0});
     all.emplace_back(2, 3, 2, 9, 40, f16, false, Step{0, 2, 1, 0});
     // Tokens that share experts; random lists name some twice in a token, so
     // that an expert has more pairs than a group has tokens.
@@ -366,8 +453,9 @@ const std::deque<ExpertCase> &expertCases() {
       all.emplace_back(8, 2, 3, 5, 128, q4_0_rocmfp4_fast, int8,
                        Step{0, 3, 1, 0}, 8);
     }
-    all.emplace_back(4, 4, 3, 24, 128, q2_1_rocmfp2_mix, false,
-                     Step{0, 4, 1, 0}, 4);
+    for (bool int8 : {false, true})
+      all.emplace_back(4, 4, 3, 24, 128, q2_1_rocmfp2_mix, int8,
+                       Step{0, 4, 1, 0}, 4);
     return all;
   }();
   return cases;

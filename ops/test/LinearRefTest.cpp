@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -206,6 +207,43 @@ TEST(LinearRef, GroupsReadTheirOwnInput) {
   }
 }
 
+TEST(RotateRef, TheStoredMatrixGivesTheProductOfTheOriginalOne) {
+  // Two experts with the same stored matrix W diag(H, ...), of which one says
+  // so. Entry i, j of H is (-1)^(ones of i & j) / sqrt(32).
+  test::Random random(11);
+  const uint64_t rows = 5, width = 96;
+  TestWeight stored(q3_1_rocmfp3_mix, 2 * rows, width, random);
+  const std::vector<float> books =
+      test::randomBooks(random, q3_1_rocmfp3_mix, 2);
+  stored.view.books = books;
+  stored.view.rowsPerExpert = rows;
+  const std::vector<int32_t> experts = {1, 0}, rotations = {0, 1};
+  const std::vector<float> h = random.floats(2 * width);
+  std::vector<float> rotated(h.size()), result(2 * rows);
+  rotate(width, h, experts, rotations, rotated);
+  expertDown(Act(rotated, width), experts, stored.view, result);
+  for (uint64_t choice = 0; choice < 2; ++choice)
+    for (uint64_t r = 0; r < rows; ++r) {
+      const uint64_t expert = static_cast<uint64_t>(experts[choice]);
+      const std::vector<float> row = weightRow(stored.view, expert * rows + r);
+      double want = 0, magnitude = 0;
+      for (uint64_t i = 0; i < width; ++i) {
+        double original = row[i];
+        if (rotations[expert]) {
+          original = 0;
+          for (uint64_t j = 0; j < 32; ++j)
+            original += row[i / 32 * 32 + j] *
+                        (std::popcount(i % 32 & j) % 2 ? -1 : 1) /
+                        std::sqrt(32.0);
+        }
+        want += original * h[choice * width + i];
+        magnitude += std::fabs(original * h[choice * width + i]);
+      }
+      EXPECT_NEAR(result[choice * rows + r], want, 8 * magnitude * kSumError)
+          << "expert " << expert;
+    }
+}
+
 TEST(EmbedRef, CopiesTheRowToEveryStream) {
   test::Random random(6);
   const TestWeight table(q6_K, 4, 256, random);
@@ -244,6 +282,31 @@ TEST(ExpertsRef, MatchDoubleAndReadTheirExpert) {
       EXPECT_NEAR(gateOut[i], g, gm * kSumError);
       const auto [u, um] = doubleDot(act, choice / k, up.view, row);
       EXPECT_NEAR(upOut[i], u, um * kSumError);
+    }
+    if (levels) {
+      // int8 books and activations; each level is what its int8 form means.
+      const std::vector<uint8_t> int8 = test::int8Books(format, books);
+      std::vector<float> meant;
+      for (uint64_t book = 0; book < experts * 2; ++book) {
+        const uint8_t *at = int8.data() + book * (levels + 4);
+        float scale;
+        std::memcpy(&scale, at + levels, 4);
+        for (uint64_t i = 0; i < levels; ++i)
+          meant.push_back(static_cast<float>(static_cast<int8_t>(at[i])) *
+                          scale);
+      }
+      Weight view = gate.view;
+      view.int8Books = int8;
+      const Q8 q8 = quantize(hidden, x);
+      std::vector<float> unused(4 * inter);
+      expertGateUp(q8, chosen, view, view, gateOut, unused);
+      view.books = meant;
+      for (uint64_t i = 0; i < gateOut.size(); ++i) {
+        const uint64_t choice = i / inter;
+        const uint64_t row = chosen[choice] * inter + i % inter;
+        const auto [g, gm] = doubleDot(q8, choice / k, view, row);
+        EXPECT_NEAR(gateOut[i], g, gm * kSumError);
+      }
     }
     // The same weight as a down projection: every choice has its own input.
     const std::vector<float> h = random.floats(4 * hidden);

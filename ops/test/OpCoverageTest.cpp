@@ -21,9 +21,9 @@ namespace {
 /// Ops without a kernel of their own: what a phase reads, a view, a name, the
 /// frame around ops of a launch.
 const char *const kWithoutKernel[] = {
-    "ds4.books",      "ds4.launch", "ds4.observe", "ds4.reshape",
-    "ds4.rope_table", "ds4.state",  "ds4.trace",   "ds4.weight",
-    "ds4.yield"};
+    "ds4.books",      "ds4.launch",    "ds4.observe", "ds4.reshape",
+    "ds4.rope_table", "ds4.rotations", "ds4.state",   "ds4.trace",
+    "ds4.weight",     "ds4.yield"};
 
 const fs::path kOps = fs::path(DS4_SOURCE_DIR) / "ops";
 

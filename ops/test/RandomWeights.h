@@ -4,6 +4,7 @@
 #define DS4_OPS_TEST_RANDOMWEIGHTS_H
 
 #include "ops/test/RandomFloats.h"
+#include "runtime/DecodeTables.h"
 #include "runtime/WeightFormats.h"
 
 #include <bit>
@@ -56,6 +57,18 @@ inline std::vector<float> randomBooks(Random &random, WeightFormat format,
     level = std::bit_cast<float>(bits & 0xffff0000);
   }
   return books;
+}
+
+/// The int8 form of such books; no bytes without levels.
+inline std::vector<uint8_t> int8Books(WeightFormat format,
+                                      const std::vector<float> &books) {
+  if (books.empty())
+    return {};
+  const uint64_t experts =
+      books.size() / (2 * weightFormatInfo(format).bookLevels);
+  return DecodeTable{
+      format, experts, books, std::vector<uint8_t>(experts, 1), {}}
+      .int8Books();
 }
 
 } // namespace ds4::test

@@ -223,6 +223,36 @@ TEST(Weights, ElementsAndProductsEqualTheOracles) {
   }
 }
 
+TEST(Weights, ProductsWithInt8BooksEqualTheOracles) {
+  constexpr u32 kColumns = 1024;
+  ds4::test::Random random(4);
+  const auto compare = [&](WeightFormat format, auto blockDot) {
+    SCOPED_TRACE(ds4::weightFormatInfo(format).name);
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      // Any bytes: levels of both signs, invalid scales.
+      std::vector<u8> books = random.bytes(ds4::bookBytes(format, true));
+      const u64 perBook = books.size() / 2;
+      for (u64 book = 1; book <= 2; ++book) {
+        const float scale = random.uniform();
+        std::memcpy(&books[book * perBook - 4], &scale, 4);
+      }
+      const std::vector<u8> row =
+          random.bytes(ds4::weightRowBytes(format, kColumns));
+      const std::vector<u8> codes = random.bytes(kColumns);
+      for (u32 b = 0; b < kColumns / 32; ++b) {
+        const i8 *at = reinterpret_cast<const i8 *>(codes.data()) + 32 * b;
+        const float d = random.uniform(), acc = 100.0f * random.uniform();
+        ASSERT_EQ(bits_of(blockDot(row.data(), b, at, d, acc, books.data())),
+                  bits_of(ds4::ref::blockDot(format, row.data(), b, at, d, acc,
+                                             books.data())))
+            << b;
+      }
+    }
+  };
+  compare(WeightFormat::q3_1_rocmfp3_mix, device_q3_1_rocmfp3_mix::block_dot);
+  compare(WeightFormat::q2_1_rocmfp2_mix, device_q2_1_rocmfp2_mix::block_dot);
+}
+
 TEST(Weights, LevelsOfCodesAreTheRecords) {
   for (i32 code = 0; code < 16; ++code)
     EXPECT_EQ(fp4_level(code), format_q4_0_rocmfp4_fast::kLevels[code]);

@@ -1,6 +1,7 @@
 // q2_1_rocmfp2_mix.h - adaptive ROCmFP2 (type 106): 2-bit codes as in type 107;
 // the byte of a half is a UE4M3 scale in bits 0-6 and the codebook in bit 7.
-// books: the expert's f32 [2, 4].
+// books: the expert's f32 [2, 4], or of each book 4 int8 levels and an f32
+// scale.
 #include "codes.h"
 #include "formats.h"
 
@@ -12,4 +13,25 @@ DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *books) {
   const u32 meta = block[8 + i % 32 / 16];
   return books[4 * (meta >> 7) + fp2_code(block, i % 32)] *
          f32_from_ue4m3(meta & 0x7f);
+}
+
+/// acc + weights of block b times 32 codes of scale d, an fma a half.
+DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
+                           float acc, const u8 *books) {
+  const u8 *block = row + b * kBlockBytes;
+  for (u32 half = 0; half < 2; ++half) {
+    const u32 meta = block[8 + half];
+    const u8 *book = books + 8 * (meta >> 7);
+    const float scale =
+        f32_from_ue4m3(meta & 0x7f) * float_of(load_u32(book + 4));
+    const u32 sixteen = load_u32(block + 4 * half);
+    const u32 levels = load_u32(book);
+    i32 sum = 0;
+    DS4_VECTORISE
+    for (u32 j = 0; j < 16; ++j)
+      sum += static_cast<i8>(levels >> (8 * (sixteen >> (2 * j) & 3))) *
+             codes[16 * half + j];
+    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+  }
+  return acc;
 }

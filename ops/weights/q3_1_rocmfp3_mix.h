@@ -1,6 +1,7 @@
 // q3_1_rocmfp3_mix.h - adaptive ROCmFP3 (type 105): 3-bit codes as in type 104;
 // the byte of a half is a UE4M3 scale in bits 0-6 and the codebook in bit 7.
-// books: the expert's f32 [2, 8].
+// books: the expert's f32 [2, 8], or of each book 8 int8 levels and an f32
+// scale.
 #include "codes.h"
 #include "formats.h"
 
@@ -12,4 +13,29 @@ DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *books) {
   const u32 meta = block[12 + i % 32 / 16];
   return books[8 * (meta >> 7) + fp3_code(block, i % 32)] *
          f32_from_ue4m3(meta & 0x7f);
+}
+
+/// acc + weights of block b times 32 codes of scale d, an fma a half.
+DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
+                           float acc, const u8 *books) {
+  const u8 *block = row + b * kBlockBytes;
+  for (u32 half = 0; half < 2; ++half) {
+    const u32 meta = block[12 + half];
+    const u8 *book = books + 12 * (meta >> 7);
+    const float scale =
+        f32_from_ue4m3(meta & 0x7f) * float_of(load_u32(book + 8));
+    const u32 low = load_u32(book), high = load_u32(book + 4);
+    i32 sum = 0;
+    for (u32 g = 2 * half; g < 2 * half + 2; ++g) {
+      const u32 eight = fp3_eight(block, g);
+      DS4_VECTORISE
+      for (u32 j = 0; j < 8; ++j) {
+        const u32 code = eight >> (3 * j) & 7;
+        const u32 four = code & 4 ? high : low;
+        sum += static_cast<i8>(four >> (8 * (code & 3))) * codes[8 * g + j];
+      }
+    }
+    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+  }
+  return acc;
 }

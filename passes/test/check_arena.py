@@ -4,7 +4,7 @@ aligned, everything is inside the arena. Prints one line a function."""
 import re
 import sys
 
-LEAVES = {"weight", "books", "state", "rope_table"}
+LEAVES = {"weight", "books", "rotations", "state", "rope_table"}
 TYPE = re.compile(r"(tensor|!ds4\.q8)<([0-9x]+?)(?:x[fi]32)?>")
 VALUE = re.compile(r"%[A-Za-z0-9_$.-]+(?:#[0-9]+)?")
 

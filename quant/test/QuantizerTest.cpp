@@ -247,6 +247,67 @@ TEST_F(ExpertsTest, BooksCanBeReadBack) {
   }
 }
 
+TEST_F(QuantizerTest, BooksOfAttentionMatricesCanBeReadBack) {
+  test::Random random(3);
+  GgufWriter writer;
+  writer.set("deepseek4.block_count", GgufValue::of(uint32_t{2}));
+  writer.set("deepseek4.attention.output_group_count",
+             GgufValue::of(uint32_t{4}));
+  std::map<std::string, std::vector<float>> weights;
+  for (const char *name : {"blk.0.attn_q_a.weight", "blk.0.attn_q_b.weight",
+                           "blk.0.attn_kv.weight", "blk.1.attn_output_a.weight",
+                           "blk.1.attn_output_b.weight"}) {
+    weights[name] = random.floats(128 * 16);
+    ASSERT_TRUE(writer.addTensor(name, {128, 16}, WeightFormat::f32,
+                                 bytesOf(weights[name])));
+  }
+  ASSERT_TRUE(writer.write(in));
+  const auto reports = quantize("types = [[\"*output*\", 105], [\"*\", 106]]");
+  ASSERT_TRUE(reports) << reports.error().text;
+  const Result<Gguf> gguf = Gguf::open(out);
+  ASSERT_TRUE(gguf);
+  const Result<DecodeTables> tables = readDecodeTables(*gguf);
+  ASSERT_TRUE(tables) << tables.error().text;
+  ASSERT_EQ(tables->size(), weights.size());
+  const std::string bytes = readFile(out);
+  for (const TensorReport &report : *reports) {
+    const GgufTensor &tensor = *gguf->findTensor(report.name);
+    const std::span<const uint8_t> data(
+        reinterpret_cast<const uint8_t *>(bytes.data()) + tensor.fileOffset,
+        tensor.bytes);
+    double error = 0, power = 0;
+    for (uint64_t r = 0; r < 16; ++r) {
+      const std::vector<float> row = ref::weightRow(
+          {report.to, data, 128, tables->at(report.name).books, 0}, r);
+      for (uint64_t i = 0; i < 128; ++i) {
+        const double x = weights[report.name][r * 128 + i];
+        error += (x - row[i]) * (x - row[i]);
+        power += x * x;
+      }
+    }
+    EXPECT_LT(error / power,
+              report.to == WeightFormat::q3_1_rocmfp3_mix ? 0.05 : 0.25);
+  }
+  // nslices of the fourth entry: behind the header and three entries of 44
+  // bytes, its fourth word.
+  const auto table = gguf->byteArray("deepseek4.dmix.sidecar");
+  ASSERT_TRUE(table);
+  EXPECT_EQ((*table)[16 + 3 * 44 + 3 * 4], 4);
+}
+
+TEST_F(QuantizerTest, RowsOfOutputAMustDivideIntoItsGroups) {
+  GgufWriter writer;
+  writer.set("deepseek4.attention.output_group_count",
+             GgufValue::of(uint32_t{5}));
+  const std::vector<float> values(128 * 16, 1.0f);
+  ASSERT_TRUE(writer.addTensor("blk.0.attn_output_a.weight", {128, 16},
+                               WeightFormat::f32, bytesOf(values)));
+  ASSERT_TRUE(writer.write(in));
+  const auto reports = quantize("types = [[\"*\", 105]]");
+  ASSERT_FALSE(reports);
+  EXPECT_THAT(reports.error().text, HasSubstr("no multiple of its 5 groups"));
+}
+
 TEST_F(ExpertsTest, TablesHaveNoPlaceForGatesOfThreeBits) {
   const auto reports = quantize("types = [[\"*gate*\", 105]]");
   ASSERT_FALSE(reports);

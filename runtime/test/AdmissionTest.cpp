@@ -9,7 +9,9 @@ namespace {
 TEST(AdmissionTest, CountsEverythingThatIsAllocated) {
   Plan plan;
   plan.weights.push_back({"w", WeightFormat::f16, {4, 8}, 64, 0});
-  plan.books.push_back({"e", WeightFormat::q3_1_rocmfp3_mix, 4, 32, 32, 0, 2});
+  plan.books.push_back({"e", WeightFormat::q3_1_rocmfp3_mix, 4, false});
+  plan.books.push_back({"f", WeightFormat::q2_1_rocmfp2_mix, 3, true});
+  plan.rotations.push_back({"e", 4});
   plan.states.push_back({"kv", 100, 10, "fp8", 8});
   plan.tables.push_back({"rope", 50, 6});
   plan.functions.resize(2);
@@ -22,7 +24,8 @@ TEST(AdmissionTest, CountsEverythingThatIsAllocated) {
                           0,
                           WeightLayout::lanes}); // rows padded to 144
   MemoryNeed need = memoryNeed(plan, 7);
-  EXPECT_EQ(need.weights, 64u + 3 * 144 + 4 * 2 * 8 * 4);
+  EXPECT_EQ(need.weights,
+            64u + 3 * 144 + 4 * 2 * 8 * 4 + 3 * 2 * (4 + 4) + 4 * 4);
   EXPECT_EQ(need.context, 100u * 10 + 50 * 6 * 4);
   EXPECT_EQ(need.arena, 300u);
   EXPECT_EQ(need.total(), need.weights + need.context + 307);

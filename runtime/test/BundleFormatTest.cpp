@@ -19,7 +19,8 @@ static Plan samplePlan() {
                    408,
                    0,
                    WeightLayout::lanes}};
-  plan.books = {{"exps", WeightFormat::q2_1_rocmfp2_mix, 8, 256, 128, 3, 2}};
+  plan.books = {{"exps", WeightFormat::q2_1_rocmfp2_mix, 8, true}};
+  plan.rotations = {{"exps", 8}};
   plan.states = {{"kv.0", 256, 1024, "fp8", 512}};
   plan.tables = {{"rope", 4096, 64, 160000.0, 16.0, 65536, 32.0, 1.0}};
   Function decode;
@@ -36,15 +37,11 @@ static Plan samplePlan() {
   launch.grid = {16, 4};
   launch.block = 256;
   launch.ratio = 4;
-  launch.args = {{ArgKind::arena, "", 256},
-                 {ArgKind::weight, "output.weight"},
-                 {ArgKind::books, "exps"},
-                 {ArgKind::state, "kv.0"},
-                 {ArgKind::table, "rope"},
-                 {ArgKind::tokens},
-                 {ArgKind::null},
-                 {ArgKind::status, "", 0},
-                 {ArgKind::step}};
+  launch.args = {{ArgKind::arena, "", 256}, {ArgKind::weight, "output.weight"},
+                 {ArgKind::books, "exps"},  {ArgKind::rotations, "exps"},
+                 {ArgKind::state, "kv.0"},  {ArgKind::table, "rope"},
+                 {ArgKind::tokens},         {ArgKind::null},
+                 {ArgKind::status, "", 0},  {ArgKind::step}};
   launch.weightBytesPerToken = 5'000'000'000;
   decode.launches = {launch};
   decode.traces = {{"layer3.ffn_out", 0, {ArgKind::arena, "", 0}, 256, 1}};
@@ -84,10 +81,12 @@ TEST(BundleFormat, PlanSurvivesTheRoundTrip) {
 }
 
 TEST(BundleFormat, ArgumentsReadWell) {
-  EXPECT_THAT(planToJson(samplePlan()),
-              HasSubstr(R"("args": ["arena:256", "weight:output.weight", )"
-                        R"("books:exps", "state:kv.0", "table:rope", )"
-                        R"("tokens", "null", "status:0", "step"])"));
+  EXPECT_THAT(
+      planToJson(samplePlan()),
+      HasSubstr(
+          R"("args": ["arena:256", "weight:output.weight", )"
+          R"("books:exps", "rotations:exps", "state:kv.0", "table:rope", )"
+          R"("tokens", "null", "status:0", "step"])"));
 }
 
 TEST(BundleFormat, MalformedPlansNameThePlace) {

@@ -97,7 +97,7 @@ TEST_F(InspectTest, CountsTablesOfLearnedLevels) {
   const std::string found = text();
   EXPECT_THAT(found, HasSubstr("106 q2_1_rocmfp2_mix           12"));
   EXPECT_THAT(found, HasSubstr("106 as q2_1_rocmfp2_mix with learned levels"));
-  EXPECT_THAT(found, HasSubstr("84 of 96 experts have learned levels, the "
+  EXPECT_THAT(found, HasSubstr("84 of 96 matrices have learned levels, the "
                                "others fixed ones"));
   EXPECT_THAT(found, HasSubstr("deepseek4.gumix.sidecar: 12 entries, "));
 }
