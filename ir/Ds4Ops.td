@@ -496,8 +496,9 @@ def Ds4_IndexScoreOp : Ds4_Op<"index_score"> {
     For row w < visible = floor((position + 1) / ratio):
     result = sum over h ascending, from +0.0, of
     fma(u_h * scale, max(q_h . key_w, 0), .); the dot product in segmented
-    order. Rows that are not visible are unspecified; if visible <= top_k
-    nothing is computed (top_k takes every row).
+    order. A NaN product stays one, so that top_k reports it. Rows that are not
+    visible are unspecified; if visible <= top_k nothing is computed (top_k
+    takes every row).
     Constraints: (C1) n of q and keys agree. (C2) u is [T, H]. (C3) result is
     [T, rows of keys].
   }];

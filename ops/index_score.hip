@@ -2,7 +2,8 @@
 // rows of the cache, with the decoded key in LDS; the queries of all heads are
 // the same for every lane.
 //
-//   result[w] = sum_h u_h scale max(q_h . key_w, 0), ascending h
+//   result[w] = sum_h u_h scale max(q_h . key_w, 0), ascending h; a NaN product
+//   stays one
 //
 // | constant | |
 // |---|---|
@@ -43,7 +44,7 @@ DS4_DEVICE void run(u32 block, u32 row, const float *__restrict__ q,
     for (u32 h = 0; h < kHeads; ++h) {
       float p[8] = {0, 0, 0, 0, 0, 0, 0, 0};
       add_segments(q + h * kDim, key, kDim, 0, 8, p);
-      score = fma_f32(weights[h] * kScale, max_f32(tree8(p), 0.0f), score);
+      score = fma_f32(weights[h] * kScale, max_f32(0.0f, tree8(p)), score);
     }
     result[w] = score;
   }

@@ -23,7 +23,7 @@ void indexScore(const IndexScoreParams &params, const Step &step, Floats q,
         const float dot =
             segmentedDot(q.subspan((t * heads + h) * width, width), key);
         score = fma_f32(weights[t * heads + h] * params.scale,
-                        dot > 0.0f ? dot : 0.0f, score);
+                        dot < 0.0f ? 0.0f : dot, score); // keeps a NaN
       }
       result[t * keys.rows + w] = score;
     }

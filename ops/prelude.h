@@ -425,6 +425,7 @@ DS4_DEVICE float tree8(const float (&p)[8]) {
 }
 
 /// a > b ? a : b, the max of every op.
+/// b if one of them is a NaN.
 DS4_DEVICE float max_f32(float a, float b) { return a > b ? a : b; }
 
 //===----------------------------------------------------------------------===//

@@ -63,6 +63,27 @@ TEST(AttentionKernels, IndexScore) {
     }
 }
 
+TEST(AttentionKernels, IndexScoreKeepsNan) {
+  const ScoreCase &c = scoreCases[1];
+  const Step step{250, 2, 1, 0};
+  Random random(3);
+  auto q = random.floats(step.count * c.heads * c.width);
+  q[c.heads * c.width + 5] = std::nanf(""); // of the second token
+  const auto u = random.floats(step.count * c.heads);
+  const auto keys = cacheOf(random, c.keyRows, c.width, c.storage, 0, 63);
+  std::vector<float> expected(step.count * c.keyRows), result(expected);
+  ref::indexScore({uint64_t(c.heads), uint64_t(c.width), uint64_t(c.ratio),
+                   uint64_t(c.topK), 0.0125f},
+                  step, q, u, keys, expected);
+  c.kernel.run(step, {in(q), in(u), in(keys.bytes), out(result)});
+  for (int64_t w = 0; w < 62; ++w) {
+    EXPECT_EQ(expected[w], result[w]);
+    EXPECT_FALSE(std::isnan(expected[w]));
+    EXPECT_TRUE(std::isnan(expected[c.keyRows + w]));
+    EXPECT_TRUE(std::isnan(result[c.keyRows + w]));
+  }
+}
+
 struct TopKCase {
   int64_t rows, scores, k, ratio;
   std::vector<Step> steps;
