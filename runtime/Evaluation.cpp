@@ -24,6 +24,11 @@ double logSumExp(std::span<const float> row) {
   return top + std::log(sum);
 }
 
+/// The first of the largest logits.
+uint32_t bestOf(std::span<const float> row) {
+  return static_cast<uint32_t>(std::ranges::max_element(row) - row.begin());
+}
+
 /// The rows of each trace point over tokens, by name.
 using Traces = std::map<std::string, std::vector<float>>;
 
@@ -83,8 +88,9 @@ std::vector<std::string> pointNames(const Session &session) {
 /// Runs chunks piece by piece.
 class Evaluator {
 public:
-  Evaluator(Session &session, Session *other, const TextChunks &chunks)
-      : session(session), other(other), chunks(chunks),
+  Evaluator(Session &session, const TextChunks &chunks,
+            const EvaluationFiles &files)
+      : session(session), chunks(chunks), files(files), other(files.other),
         traced(other && hasTraces(session) && hasTraces(*other)) {}
 
   Result<Evaluation> run(const EvaluationProgress &progress);
@@ -94,9 +100,14 @@ private:
                   uint32_t count);
   uint32_t pieceTokens() const;
 
+  /// Of a row that predicts `next`.
+  void compare(std::span<const float> reference, uint32_t best, double loss,
+               std::span<const float> ours);
+
   Session &session;
-  Session *other;
   const TextChunks &chunks;
+  const EvaluationFiles &files;
+  Session *other;
   bool traced;
   std::vector<std::string> names;
   Evaluation result;
@@ -107,6 +118,12 @@ uint32_t Evaluator::pieceTokens() const {
       bytesPerToken(session) + (other ? bytesPerToken(*other) : 0);
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(kPieceBytes / bytes, 1, chunks.length));
+}
+
+void Evaluator::compare(std::span<const float> reference, uint32_t best,
+                        double loss, std::span<const float> ours) {
+  result.theirs.add(loss);
+  result.logits.add(reference, best, ours);
 }
 
 Status Evaluator::runPiece(std::span<const TokenId> chunk, uint32_t first,
@@ -120,15 +137,23 @@ Status Evaluator::runPiece(std::span<const TokenId> chunk, uint32_t first,
   Traces ourTraces, theirTraces;
   DS4_ASSIGN(const Logits ours,
              forwardTraced(session, ids, rows, traced ? &ourTraces : nullptr));
-  for (size_t i = 0; i < rows.size(); ++i)
-    result.ours.add(ours.row(i), chunk[first + rows[i] + 1]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double loss = lossOf(ours.row(i), chunk[first + rows[i] + 1]);
+    result.ours.add(loss);
+    if (files.save)
+      DS4_TRY(files.save->add(ours.row(i), loss));
+    if (files.saved) {
+      DS4_ASSIGN(const SavedRow row, files.saved->next());
+      compare(row.logits, row.best, row.loss, ours.row(i));
+    }
+  }
   if (!other)
     return Status::ok();
   DS4_ASSIGN(const Logits theirs,
              forwardTraced(*other, ids, rows, traced ? &theirTraces : nullptr));
   for (size_t i = 0; i < rows.size(); ++i) {
-    result.theirs.add(theirs.row(i), chunk[first + rows[i] + 1]);
-    result.logits.add(theirs.row(i), ours.row(i));
+    compare(theirs.row(i), bestOf(theirs.row(i)),
+            lossOf(theirs.row(i), chunk[first + rows[i] + 1]), ours.row(i));
   }
   for (const std::string &name : names)
     if (ourTraces[name].size() == theirTraces[name].size())
@@ -182,12 +207,12 @@ Status evaluatePrompt(Session &session, const GoldPrompt &prompt,
   for (size_t i = 0; i < ours.rows(); ++i) {
     const std::span<const float> gold =
         std::span(prompt.logits).subspan(i * vocab, vocab);
-    result.logits.add(gold, ours.row(i));
+    result.logits.add(gold, bestOf(gold), ours.row(i));
     const size_t next = prompt.logitPositions[i] + 1;
     if (next == prompt.ids.size())
       continue;
-    result.ours.add(ours.row(i), prompt.ids[next]);
-    result.theirs.add(gold, prompt.ids[next]);
+    result.ours.add(lossOf(ours.row(i), prompt.ids[next]));
+    result.theirs.add(lossOf(gold, prompt.ids[next]));
   }
   if (!traced)
     return Status::ok();
@@ -208,8 +233,11 @@ Status evaluatePrompt(Session &session, const GoldPrompt &prompt,
 
 } // namespace
 
-void Perplexity::add(std::span<const float> logits, TokenId next) {
-  const double loss = logSumExp(logits) - logits[static_cast<size_t>(next)];
+double lossOf(std::span<const float> logits, TokenId next) {
+  return logSumExp(logits) - logits[static_cast<size_t>(next)];
+}
+
+void Perplexity::add(double loss) {
   ++count;
   sum += loss;
   squares += loss * loss;
@@ -228,7 +256,7 @@ double Perplexity::error() const {
   return value() * std::sqrt(variance / (n - 1));
 }
 
-void LogitComparison::add(std::span<const float> reference,
+void LogitComparison::add(std::span<const float> reference, uint32_t best,
                           std::span<const float> ours) {
   const double referenceNorm = logSumExp(reference), oursNorm = logSumExp(ours);
   double divergence = 0;
@@ -239,8 +267,7 @@ void LogitComparison::add(std::span<const float> reference,
   }
   sum += divergence;
   kl.push_back(static_cast<float>(divergence));
-  agreeing += std::ranges::max_element(reference) - reference.begin() ==
-              std::ranges::max_element(ours) - ours.begin();
+  agreeing += best == bestOf(ours);
 }
 
 double LogitComparison::meanKl() const {
@@ -303,19 +330,15 @@ std::string ActivationComparison::table() const {
   return text + "\n";
 }
 
-Result<Evaluation> evaluateText(Session &session, Session *other,
-                                const TextChunks &chunks,
+Result<Evaluation> evaluateText(Session &session, const TextChunks &chunks,
+                                const EvaluationFiles &files,
                                 const EvaluationProgress &progress) {
-  return Evaluator(session, other, chunks).run(progress);
+  return Evaluator(session, chunks, files).run(progress);
 }
 
 Result<Evaluation> evaluateDump(Session &session, const GoldDump &dump,
                                 const EvaluationProgress &progress) {
-  if (dump.vocab != session.vocab())
-    return invalidInput(
-        fmt::format("the dump has {} logits a row, the bundle's model {}: it "
-                    "is of another model",
-                    dump.vocab, session.vocab()));
+  DS4_TRY(checkVocabulary(dump, session));
   uint64_t done = 0, total = 0;
   for (const GoldPrompt &prompt : dump.prompts)
     total += prompt.ids.size();

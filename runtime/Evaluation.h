@@ -5,7 +5,7 @@
 #define DS4_RUNTIME_EVALUATION_H
 
 #include "runtime/GoldCheck.h"
-#include "runtime/TextChunks.h"
+#include "runtime/SavedLogits.h"
 
 #include <functional>
 #include <map>
@@ -14,11 +14,14 @@
 
 namespace ds4 {
 
+/// Negative log-likelihood of `next`, which `logits` predict, in nats.
+double lossOf(std::span<const float> logits, TokenId next);
+
 /// Mean negative log-likelihood of tokens, in nats.
 class Perplexity {
 public:
-  /// Counts `next`, which `logits` predict.
-  void add(std::span<const float> logits, TokenId next);
+  /// Counts a token's negative log-likelihood.
+  void add(double loss);
 
   uint64_t tokens() const { return count; }
   /// exp of the mean.
@@ -34,7 +37,9 @@ private:
 /// How far rows of logits are from a reference's.
 class LogitComparison {
 public:
-  void add(std::span<const float> reference, std::span<const float> ours);
+  /// `best`: the reference's best token.
+  void add(std::span<const float> reference, uint32_t best,
+           std::span<const float> ours);
 
   uint64_t rows() const { return kl.size(); }
   /// KL(reference || ours) in nats: mean, and the smallest value that at least
@@ -72,7 +77,7 @@ private:
 
 /// What was measured.
 struct Evaluation {
-  Perplexity ours, theirs; ///< theirs: of the session compared with
+  Perplexity ours, theirs; ///< theirs: of the reference
   LogitComparison logits;
   ActivationComparison activations;
 };
@@ -81,12 +86,20 @@ struct Evaluation {
 using EvaluationProgress =
     std::function<void(uint64_t done, uint64_t total, const Evaluation &)>;
 
-/// Runs all chunks, each from position 0, through `session` and, unless null,
-/// through `other`, whose logits and activations are the reference. Activations
-/// are compared where both bundles have a trace point of that name. Errors: a
-/// chunk longer than a context; another vocabulary; what forward() refuses.
-Result<Evaluation> evaluateText(Session &session, Session *other,
-                                const TextChunks &chunks,
+/// What a session is held against over a text, at most one; and where its own
+/// logits go.
+struct EvaluationFiles {
+  Session *other = nullptr;           ///< its logits and activations
+  SavedLogitsReader *saved = nullptr; ///< passed check(), at its first row
+  SavedLogitsWriter *save = nullptr;  ///< takes the logits of `session`
+};
+
+/// Runs all chunks, each from position 0, through `session` and what it is held
+/// against. Activations are compared where both bundles have a trace point of
+/// that name. Errors: a chunk longer than a context; another vocabulary; what
+/// forward() refuses; a damaged file.
+Result<Evaluation> evaluateText(Session &session, const TextChunks &chunks,
+                                const EvaluationFiles &files,
                                 const EvaluationProgress &progress = nullptr);
 
 /// The same over the prompts of a dump, whose logits and activations are the

@@ -2,14 +2,10 @@
 // data. The checks are the reader's, so that the two cannot disagree.
 #include "runtime/GgufWriter.h"
 
+#include "runtime/TemporaryFile.h"
+
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace ds4 {
 
@@ -52,82 +48,6 @@ private:
       for (const GgufValue &inner : *arrays)
         array(inner);
   }
-};
-
-/// A file under a temporary name; removed unless it was committed.
-class TemporaryFile {
-public:
-  explicit TemporaryFile(std::filesystem::path target)
-      : target(std::move(target)) {}
-  ~TemporaryFile() {
-    if (fd >= 0)
-      ::close(fd);
-    if (!temporary.empty())
-      ::unlink(temporary.c_str());
-  }
-  TemporaryFile(const TemporaryFile &) = delete;
-  TemporaryFile &operator=(const TemporaryFile &) = delete;
-
-  Status create() {
-    static std::atomic<unsigned> serial = 0;
-    std::filesystem::path name = target;
-    name += fmt::format(".{}.{}.tmp", ::getpid(), serial++);
-    fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-      return failed("create", name);
-    temporary = std::move(name);
-    return Status::ok();
-  }
-
-  Status append(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t done = ::write(fd, bytes.data(), bytes.size());
-      if (done < 0 && errno == EINTR)
-        continue;
-      if (done < 0)
-        return failed("write", temporary);
-      bytes = bytes.subspan(done);
-    }
-    return Status::ok();
-  }
-
-  Status extend(uint64_t bytes) {
-    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
-      return failed("extend", temporary);
-    return Status::ok();
-  }
-
-  /// Makes the bytes durable, then the name.
-  Status commit() {
-    if (::fsync(fd) != 0)
-      return failed("sync", temporary);
-    const int closed = ::close(fd);
-    fd = -1;
-    if (closed != 0)
-      return failed("close", temporary);
-    if (std::rename(temporary.c_str(), target.c_str()) != 0)
-      return failed("rename a temporary file to", target);
-    temporary.clear();
-    const std::filesystem::path folder =
-        target.has_parent_path() ? target.parent_path() : ".";
-    const int folderFd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
-    if (folderFd < 0)
-      return failed("open", folder);
-    const bool synced = ::fsync(folderFd) == 0;
-    const Status status = synced ? Status::ok() : failed("sync", folder);
-    ::close(folderFd);
-    return status;
-  }
-
-private:
-  static Error failed(std::string_view what,
-                      const std::filesystem::path &where) {
-    return ioError(fmt::format("cannot {} {}: {}", what, where.string(),
-                               std::strerror(errno)));
-  }
-
-  std::filesystem::path target, temporary;
-  int fd = -1;
 };
 
 } // namespace
@@ -238,8 +158,7 @@ Status GgufWriter::writeSparse(const std::filesystem::path &path) const {
 Status GgufWriter::writeFile(const std::filesystem::path &path,
                              bool withData) const {
   DS4_ASSIGN(const Layout layout, layOut());
-  TemporaryFile file(path);
-  DS4_TRY(file.create());
+  DS4_ASSIGN(TemporaryFile file, TemporaryFile::create(path));
   DS4_TRY(file.append(layout.header));
   if (!withData) {
     DS4_TRY(file.extend(layout.fileBytes));

@@ -330,6 +330,15 @@ Result<GoldDump> readGoldDump(const std::filesystem::path &json) {
   return DumpReader(json).read();
 }
 
+Status checkVocabulary(const GoldDump &dump, const Session &session) {
+  if (dump.vocab != session.vocab())
+    return invalidInput(
+        fmt::format("the dump has {} logits a row, the bundle's model {}: it "
+                    "is of another model",
+                    dump.vocab, session.vocab()));
+  return Status::ok();
+}
+
 bool GoldReport::good() const {
   return std::ranges::all_of(prompts, [&](const GoldPromptReport &prompt) {
     return firstDifference(prompt, limits).empty();
@@ -338,11 +347,7 @@ bool GoldReport::good() const {
 
 Result<GoldReport> checkGold(Session &session, const GoldDump &dump,
                              const GoldOptions &options) {
-  if (dump.vocab != session.vocab())
-    return invalidInput(
-        fmt::format("the dump has {} logits a row, the bundle's model {}: it "
-                    "is of another model",
-                    dump.vocab, session.vocab()));
+  DS4_TRY(checkVocabulary(dump, session));
   GoldReport report;
   report.limits = options;
   for (const GoldPrompt &prompt : dump.prompts) {

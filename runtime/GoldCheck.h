@@ -37,6 +37,9 @@ struct GoldDump {
 /// Errors name the file and the tensor or field that is wrong.
 Result<GoldDump> readGoldDump(const std::filesystem::path &json);
 
+/// Error: the dump's rows of logits are not of the session's vocabulary.
+Status checkVocabulary(const GoldDump &dump, const Session &session);
+
 struct GoldOptions {
   /// Largest allowed difference: absolute for logits, relative for activations.
   double tolerance = 1e-3;

@@ -38,7 +38,7 @@ struct RunOptions {
   bool eval = false;                      ///< the command `eval`
   std::string text;                       ///< --text; "-" reads standard input
   uint32_t chunkTokens = 512, chunks = 0; ///< cutChunks
-  std::string against, againstBundle;
+  std::string against, againstBundle, saveLogits;
   std::string imatrix; ///< --collect-imatrix
 };
 

@@ -23,10 +23,10 @@ std::vector<float> logitsOf(std::initializer_list<double> p) {
 TEST(Perplexity, IsExpOfTheMeanLoss) {
   Perplexity it;
   const auto row = logitsOf({0.5, 0.25, 0.125, 0.125});
-  it.add(row, 0);
+  it.add(lossOf(row, 0));
   EXPECT_NEAR(it.value(), 2, 1e-6);
   EXPECT_EQ(it.error(), 0);
-  it.add(row, 3);
+  it.add(lossOf(row, 3));
   EXPECT_EQ(it.tokens(), 2u);
   EXPECT_NEAR(it.value(), 4, 1e-6); // sqrt(2 * 8)
   // Losses ln 2 and 3 ln 2: mean 2 ln 2, variance (ln 2)^2, over n - 1 = 1.
@@ -35,7 +35,7 @@ TEST(Perplexity, IsExpOfTheMeanLoss) {
 
 TEST(LogitComparison, KlIsOfTheReferenceAgainstOurs) {
   LogitComparison it;
-  it.add(logitsOf({0.5, 0.5}), logitsOf({0.25, 0.75}));
+  it.add(logitsOf({0.5, 0.5}), 0, logitsOf({0.25, 0.75}));
   const double kl = 0.5 * std::log(2) + 0.5 * std::log(0.5 / 0.75);
   EXPECT_NEAR(it.meanKl(), kl, 1e-6);
   EXPECT_EQ(it.rows(), 1u);
@@ -44,10 +44,12 @@ TEST(LogitComparison, KlIsOfTheReferenceAgainstOurs) {
 TEST(LogitComparison, Top1TakesTheLowestOfEquals) {
   LogitComparison it;
   const std::vector<float> a{1, 1, 0}, b{2, 1, 0}, c{1, 2, 0};
-  it.add(a, b);
+  it.add(a, 0, b);
   EXPECT_EQ(it.top1(), 1u);
-  it.add(a, c);
+  it.add(a, 0, c);
   EXPECT_EQ(it.top1(), 1u);
+  it.add(a, 1, c); // a saved row says which of its equals was the best
+  EXPECT_EQ(it.top1(), 2u);
 }
 
 TEST(LogitComparison, Quantiles) {
@@ -57,7 +59,7 @@ TEST(LogitComparison, Quantiles) {
   std::vector<double> expected;
   for (int i = 0; i < 100; ++i) { // KL grows with i
     const std::vector<float> row{0, 0.01f * static_cast<float>(i)};
-    it.add(flat, row);
+    it.add(flat, 0, row);
     const double x = row[1];
     expected.push_back(std::log((1 + std::exp(x)) / 2) - x / 2);
   }
