@@ -1,8 +1,8 @@
 //===- QuantFormats.td - storage formats of weights --------*- tablegen -*-===//
 //
 // One record a format. ds4-tblgen turns them into the type table, the device
-// decoders' constants, the oracle's layouts and docs/reference/formats.md
-// (build the target `formats`). What a record cannot say, how scales inside a
+// decoders' constants, the layouts that the oracle and the encoders share, and
+// docs/reference/formats.md (build the target `formats`). What a record cannot say, how scales inside a
 // super-block are packed, is in ops/weights/<name>.h and ops/weights_ref.cpp.
 //
 //===----------------------------------------------------------------------===//

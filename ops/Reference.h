@@ -83,8 +83,8 @@ struct WeightBlock {
 
   float value(unsigned i) const;
 };
-/// Elements 32 index, ... of a row. `int8Books` are the expert's
-/// [2, levels + 4], null for formats without.
+/// Elements 32 index, ... of a row. Formats that int8 activations may meet.
+/// `int8Books` are the expert's [2, levels + 4], null for formats without.
 WeightBlock weightBlock(WeightFormat format, const uint8_t *row, uint64_t index,
                         const uint8_t *int8Books = nullptr);
 
@@ -94,12 +94,9 @@ float weightAt(WeightFormat format, const uint8_t *row, uint64_t i,
                const float *books = nullptr);
 /// All elements of row `index`.
 std::vector<float> weightRow(const Weight &weight, uint64_t index);
-/// acc plus block `block` of 32 elements times 32 int8 codes of scale d, as
-/// ds4.linear says. Formats that int8 activations may meet; books as in
-/// weightBlock.
-float blockDot(WeightFormat format, const uint8_t *row, uint64_t block,
-               const int8_t *codes, float d, float acc,
-               const uint8_t *int8Books = nullptr);
+/// acc plus the elements of a block times 32 int8 codes of scale d, as
+/// ds4.linear says.
+float blockDot(const WeightBlock &w, const int8_t *codes, float d, float acc);
 
 /// int8 activations: vectors of `width` codes, each followed by its width / 32
 /// f32 scales, as in memory (Ds4_Q8Type).
@@ -166,6 +163,10 @@ void hcPre(const HcPreParams &params, Floats streams, const Weight &fn,
            Floats scale, Floats base, std::span<float> x, std::span<float> post,
            std::span<float> comb);
 
+/// streams[M, D] weighted with weights[M] to result[D]: a product, then an fma
+/// for each further stream. hcPre and headCollapse end with it.
+void mixStreams(Floats streams, Floats weights, std::span<float> result);
+
 /// y[T, D], streams[T, M, D], post[T, M], comb[T, M, M] to result[T, M, D].
 void hcPost(uint64_t streamCount, uint64_t hidden, Floats y, Floats streams,
             Floats post, Floats comb, std::span<float> result);
@@ -190,8 +191,23 @@ void rotate(uint64_t width, Floats x, Ints experts, Ints rotations,
 /// Vectors of `width` values, a multiple of 32.
 Q8 quantize(uint64_t width, Floats x);
 
-/// One element of a linear: vector `vector` of x times row `row` of weight.
-float rowDot(const Act &x, uint64_t vector, const Weight &weight, uint64_t row);
+/// A row of a weight as activations meet it: blocks for int8 activations,
+/// values for others.
+struct LinearRow {
+  LinearRow(const Act &x, const Weight &weight, uint64_t row);
+
+  std::vector<WeightBlock> blocks;
+  std::vector<float> values;
+};
+
+/// One element of a linear: vector `vector` of x times a row that was decoded
+/// for x.
+float rowDot(const Act &x, uint64_t vector, const LinearRow &row);
+
+/// x[T, k / used, K], experts[T, k], weight[E, N, K] to result[T, k, N]: choice
+/// c takes vector c / used of x.
+void expertLinear(const Act &x, uint64_t used, Ints experts,
+                  const Weight &weight, std::span<float> result);
 
 /// x[T, K], weight[N, K] to result[T, N].
 void linear(const Act &x, const Weight &weight, std::span<float> result);
@@ -265,6 +281,13 @@ void attend(const AttendParams &params, const Step &step, Floats q, Floats kv,
 //===----------------------------------------------------------------------===//
 // Mixture of experts
 //===----------------------------------------------------------------------===//
+
+/// What route and hashRoute share, for one token: sqrt(softplus(logit)) of each
+/// expert, nothing if a logit is a NaN; and the weights of the chosen ones,
+/// score / max(sum of the chosen scores, 2^-14) * scale, ascending sum.
+std::optional<std::vector<float>> routerScores(Floats logits);
+void chosenWeights(Floats scores, Ints chosen, float scale,
+                   std::span<float> weights);
 
 /// logits[T, E], bias[E] to experts[T, k], weights[T, k].
 NanRow route(uint64_t k, Floats logits, Floats bias, float scale,

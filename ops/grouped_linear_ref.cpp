@@ -12,16 +12,9 @@ void groupedLinear(uint64_t groups, const Act &x, const Weight &weight,
   assert(rows % groups == 0 && result.size() == tokens * rows);
   for (uint64_t row = 0; row < rows; ++row) {
     const uint64_t group = row / perGroup;
-    if (x.q8) {
-      for (uint64_t t = 0; t < tokens; ++t)
-        result[t * rows + row] = rowDot(x, t * groups + group, weight, row);
-      continue;
-    }
-    // rowDot with the row decoded once for all tokens.
-    const std::vector<float> values = weightRow(weight, row);
+    const LinearRow decoded(x, weight, row); // once for all tokens
     for (uint64_t t = 0; t < tokens; ++t)
-      result[t * rows + row] = stridedDot(
-          values, x.values.subspan((t * groups + group) * x.width, x.width));
+      result[t * rows + row] = rowDot(x, t * groups + group, decoded);
   }
 }
 

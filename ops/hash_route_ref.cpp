@@ -1,10 +1,8 @@
 // hash_route_ref.cpp - oracle of ds4.hash_route.
 #include "ops/Reference.h"
-#include "ops/prelude.h"
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 
 namespace ds4::ref {
 
@@ -14,28 +12,20 @@ NanRow hashRoute(uint64_t expertCount, uint64_t k, uint64_t n, Floats logits,
   assert(logits.size() == tokens.size() * expertCount &&
          experts.size() == tokens.size() * k && k <= n);
   for (uint64_t t = 0; t < tokens.size(); ++t) {
-    std::vector<float> s;
-    for (uint64_t e = 0; e < expertCount; ++e) {
-      const float logit = logits[t * expertCount + e];
-      if (std::isnan(logit))
-        return t;
-      s.push_back(sqrt_f32(softplus_f32(logit)));
-    }
+    const auto scores =
+        routerScores(logits.subspan(t * expertCount, expertCount));
+    if (!scores)
+      return t;
+    const std::vector<float> &s = *scores;
     const Ints row = table.subspan(static_cast<uint64_t>(tokens[t]) * n, n);
     std::vector<int32_t> chosen(row.begin(), row.end());
     if (k < n)
       std::ranges::sort(chosen, [&](int32_t a, int32_t b) {
         return s[a] > s[b] || (s[a] == s[b] && a < b);
       });
-
-    float sum = 0;
-    for (uint64_t i = 0; i < k; ++i)
-      sum += s[chosen[i]];
-    const float floored = sum > 0x1p-14f ? sum : 0x1p-14f;
-    for (uint64_t i = 0; i < k; ++i) {
-      experts[t * k + i] = chosen[i];
-      weights[t * k + i] = s[chosen[i]] / floored * scale;
-    }
+    chosen.resize(k);
+    std::ranges::copy(chosen, experts.begin() + t * k);
+    chosenWeights(s, chosen, scale, weights.subspan(t * k, k));
   }
   return std::nullopt;
 }

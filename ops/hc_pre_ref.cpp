@@ -46,6 +46,16 @@ void softmaxRows(std::span<float> a, uint64_t m, float eps) {
 
 } // namespace
 
+void mixStreams(Floats streams, Floats weights, std::span<float> result) {
+  const uint64_t hidden = result.size();
+  for (uint64_t e = 0; e < hidden; ++e) {
+    float sum = weights[0] * streams[e];
+    for (uint64_t i = 1; i < weights.size(); ++i)
+      sum = fma_f32(weights[i], streams[i * hidden + e], sum);
+    result[e] = sum;
+  }
+}
+
 void hcPre(const HcPreParams &params, Floats streams, const Weight &fn,
            Floats scale, Floats base, std::span<float> x, std::span<float> post,
            std::span<float> comb) {
@@ -83,12 +93,7 @@ void hcPre(const HcPreParams &params, Floats streams, const Weight &fn,
       normaliseColumns(a, m, params.hcEps);
     }
 
-    for (uint64_t e = 0; e < hidden; ++e) {
-      float sum = pre[0] * f[e];
-      for (uint64_t i = 1; i < m; ++i)
-        sum = fma_f32(pre[i], f[i * hidden + e], sum);
-      x[t * hidden + e] = sum;
-    }
+    mixStreams(f, pre, x.subspan(t * hidden, hidden));
   }
 }
 

@@ -21,12 +21,7 @@ void headCollapse(const HcPreParams &params, Floats streams, const Weight &fn,
       const float mix = stridedDot(weightRow(fn, i), f) * r;
       g.push_back(sigmoid_f32(fma_f32(mix, scale[0], base[i])) + params.hcEps);
     }
-    for (uint64_t e = 0; e < hidden; ++e) {
-      float sum = g[0] * f[e];
-      for (uint64_t i = 1; i < m; ++i)
-        sum = fma_f32(g[i], f[i * hidden + e], sum);
-      result[t * hidden + e] = sum;
-    }
+    mixStreams(f, g, result.subspan(t * hidden, hidden));
   }
 }
 

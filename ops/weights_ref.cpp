@@ -1,6 +1,7 @@
 // weights_ref.cpp - what the bytes of a weight mean (docs/formats.md). Codes
 // and levels follow the records of ir/QuantFormats.td; the scales of each
 // format are written here. Independent of the device decoders in ops/weights/.
+#include "ops/CodeLayout.h"
 #include "ops/Reference.h"
 #include "ops/prelude.h"
 #include "ops/weights/grids.h"
@@ -18,86 +19,14 @@ using enum WeightFormat;
 
 namespace {
 
-/// Some bits of every code (Plane in ir/QuantFormats.td).
-struct Plane {
-  uint32_t offset, bits, period;
-};
-
-/// What the codes of a format are.
-enum class Codes { integers, signMagnitude, table, books, grid };
-
-/// The part of a format's record that the oracle reads.
-struct Layout {
-  WeightFormat format;
-  std::array<Plane, 2> planes;
-  Codes codes;
-  int zero;                   ///< of integers: level = code - zero
-  std::array<int, 16> levels; ///< of a table
-  unsigned scales;            ///< that 32 elements have
-  bool minimums;
-};
-
-constexpr Layout kLayouts[] = {
-#include "ops/WeightLayouts.inc"
-};
-
-const Layout &layoutOf(WeightFormat format) {
-  const auto *it = std::ranges::find(kLayouts, format, &Layout::format);
-  assert(it != std::end(kLayouts) && "not a quantised format");
-  return *it;
-}
-
 uint32_t u16At(const uint8_t *p) { return p[0] | p[1] << 8; }
 
-/// The codes of elements first, ..., first + 31 of a block.
-std::array<uint32_t, 32> codesAt(const Layout &layout, const uint8_t *block,
-                                 uint32_t first) {
-  std::array<uint32_t, 32> codes{};
-  uint32_t done = 0;
-  for (const Plane &plane : layout.planes) {
-    if (plane.bits == 0)
-      break;
-    const uint32_t mask = (1u << plane.bits) - 1;
-    const uint8_t *bytes = block + plane.offset;
-    // Of a period; a power of two.
-    const uint32_t bytesOf = plane.period * plane.bits / 8;
-    if (plane.period > 1)
-      bytes += first / plane.period * bytesOf;
-    for (uint32_t i = 0; i < 32; ++i) {
-      uint32_t code;
-      if (plane.period == 0) {
-        const uint32_t bit = (first + i) * plane.bits, shift = bit % 8;
-        code = bytes[bit / 8] >> shift;
-        if (shift + plane.bits > 8)
-          code |= static_cast<uint32_t>(bytes[bit / 8 + 1]) << (8 - shift);
-      } else if (plane.period == 1) {
-        code = bytes[first + i];
-      } else {
-        const uint32_t at = first % plane.period + i;
-        code = bytes[at % bytesOf] >> (plane.bits * (at / bytesOf));
-      }
-      codes[i] |= (code & mask) << done;
-    }
-    done += plane.bits;
-  }
-  return codes;
-}
-
 /// Levels of the codes; formats without books and grids.
-void readLevels(const Layout &layout, const uint8_t *block, uint32_t first,
+void readLevels(const CodeLayout &layout, const uint8_t *block, uint32_t first,
                 WeightBlock &result) {
-  const std::array<uint32_t, 32> codes = codesAt(layout, block, first);
-  const bool bytes = layout.planes[0].bits == 8;
+  const std::array<uint32_t, 32> codes = layout.read(block, first);
   for (unsigned i = 0; i < 32; ++i)
-    if (layout.codes == Codes::table)
-      result.level[i] = layout.levels[codes[i]];
-    else if (layout.codes == Codes::signMagnitude)
-      result.level[i] = codes[i] & 32 ? -static_cast<int>(codes[i] & 31)
-                                      : static_cast<int>(codes[i]);
-    else if (bytes)
-      result.level[i] = static_cast<int8_t>(codes[i]);
-    else
-      result.level[i] = static_cast<int>(codes[i]) - layout.zero;
+    result.level[i] = layout.level(codes[i]);
 }
 
 /// Element i of 32: the entry's byte `magnitude` with bit i % 8 of `signs`.
@@ -243,22 +172,24 @@ void readScales(WeightFormat format, const uint8_t *p, uint32_t group,
   }
 }
 
-/// Element i of an adaptive block: the trailing byte of its half has the book
-/// in bit 7 and the scale below.
-float adaptiveAt(const Layout &layout, const uint8_t *block, uint64_t i,
-                 const float *books) {
-  const WeightFormatInfo &info = weightFormatInfo(layout.format);
-  const uint8_t meta = block[info.scaleOffset + i / 16];
-  const uint32_t code = codesAt(layout, block, 0)[i];
-  return f32_from_ue4m3(meta & 0x7f) *
-         books[(meta >> 7) * info.bookLevels + code];
+/// The elements of an adaptive block: the trailing byte of a half has its book
+/// in bit 7 and its scale below.
+std::array<float, 32> adaptiveBlock(const WeightFormatInfo &info,
+                                    const uint8_t *block, const float *books) {
+  const std::array<uint32_t, 32> codes = codeLayout(info.format).read(block, 0);
+  std::array<float, 32> values;
+  for (unsigned i = 0; i < 32; ++i) {
+    const uint8_t meta = block[info.scaleOffset + i / 16];
+    values[i] = f32_from_ue4m3(meta & 0x7f) *
+                books[(meta >> 7) * info.bookLevels + codes[i]];
+  }
+  return values;
 }
 
 /// The same as levels of int8 books and scales.
-void readAdaptive(const Layout &layout, const uint8_t *block,
+void readAdaptive(const WeightFormatInfo &info, const uint8_t *block,
                   const uint8_t *int8Books, WeightBlock &result) {
-  const WeightFormatInfo &info = weightFormatInfo(layout.format);
-  const std::array<uint32_t, 32> codes = codesAt(layout, block, 0);
+  const std::array<uint32_t, 32> codes = codeLayout(info.format).read(block, 0);
   for (unsigned half = 0; half < 2; ++half) {
     const uint8_t meta = block[info.scaleOffset + half];
     const uint8_t *book = int8Books + (meta >> 7) * (info.bookLevels + 4);
@@ -275,7 +206,7 @@ void readAdaptive(const Layout &layout, const uint8_t *block,
 WeightBlock weightBlock(WeightFormat format, const uint8_t *row, uint64_t index,
                         const uint8_t *int8Books) {
   const WeightFormatInfo &info = weightFormatInfo(format);
-  const Layout &layout = layoutOf(format);
+  const CodeLayout &layout = codeLayout(format);
   const uint32_t groups = info.blockElements / 32;
   const uint8_t *block = row + index / groups * info.blockBytes;
   const uint32_t group = index % groups;
@@ -284,7 +215,7 @@ WeightBlock weightBlock(WeightFormat format, const uint8_t *row, uint64_t index,
   result.minimums = layout.minimums;
   if (layout.codes == Codes::books) {
     assert(int8Books && "a format with books, without them");
-    readAdaptive(layout, block, int8Books, result);
+    readAdaptive(info, block, int8Books, result);
     return result;
   }
   if (layout.codes == Codes::grid)
@@ -315,8 +246,8 @@ float weightAt(WeightFormat format, const uint8_t *row, uint64_t i,
     return f32_from_bf16(u16At(row + 2 * i));
   case q3_1_rocmfp3_mix:
   case q2_1_rocmfp2_mix: {
-    const uint8_t *block = row + i / 32 * weightFormatInfo(format).blockBytes;
-    return adaptiveAt(layoutOf(format), block, i % 32, books);
+    const WeightFormatInfo &info = weightFormatInfo(format);
+    return adaptiveBlock(info, row + i / 32 * info.blockBytes, books)[i % 32];
   }
   default:
     return weightBlock(format, row, i / 32).value(i % 32);
@@ -330,24 +261,27 @@ std::vector<float> weightRow(const Weight &weight, uint64_t index) {
   if (info.bookLevels)
     books = weight.books.data() + weight.expertOf(index) * 2 * info.bookLevels;
   std::vector<float> values(weight.columns);
-  if (!info.quantised || info.bookLevels) {
+  if (!info.quantised) {
     for (uint64_t i = 0; i < values.size(); ++i)
-      values[i] = weightAt(weight.format, row, i, books);
+      values[i] = weightAt(weight.format, row, i);
     return values;
   }
   // The same as weightAt, a block at a time.
   for (uint64_t b = 0; b < values.size() / 32; ++b) {
+    float *into = values.data() + 32 * b;
+    if (books) {
+      std::ranges::copy(adaptiveBlock(info, row + b * info.blockBytes, books),
+                        into);
+      continue;
+    }
     const WeightBlock block = weightBlock(weight.format, row, b);
-    for (uint64_t i = 0; i < 32; ++i)
-      values[32 * b + i] = block.value(i);
+    for (unsigned i = 0; i < 32; ++i)
+      into[i] = block.value(i);
   }
   return values;
 }
 
-float blockDot(WeightFormat format, const uint8_t *row, uint64_t block,
-               const int8_t *codes, float d, float acc,
-               const uint8_t *int8Books) {
-  const WeightBlock w = weightBlock(format, row, block, int8Books);
+float blockDot(const WeightBlock &w, const int8_t *codes, float d, float acc) {
   const unsigned width = 32 / w.scales;
   for (unsigned part = 0; part < w.scales; ++part) {
     int products = 0, sum = 0;

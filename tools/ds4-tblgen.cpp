@@ -1,7 +1,7 @@
 // ds4-tblgen.cpp - reads ir/QuantFormats.td and writes what follows from it:
 //
 //   -gen-table    runtime/WeightFormats.inc: enumerators and rows of the table
-//   -gen-layouts  ops/WeightLayouts.inc: where the oracle finds codes
+//   -gen-layouts  ops/WeightLayouts.inc: where codes are (ops/CodeLayout.h)
 //   -gen-device   ops/weights/formats.h: constants of the device decoders
 //   -gen-grids    ops/weights/grids.h: codebooks of the IQ types
 //   -gen-doc      docs/reference/formats.md
@@ -153,7 +153,7 @@ void genTable(ArrayRef<Format> formats, raw_ostream &os) {
 }
 
 void genLayouts(ArrayRef<Format> formats, raw_ostream &os) {
-  printHead(os, "WeightLayouts.inc - rows of kLayouts in weights_ref.cpp.");
+  printHead(os, "WeightLayouts.inc - rows of kLayouts in CodeLayout.cpp.");
   for (const Format &format : formats) {
     if (!format.quantised())
       continue;

@@ -4,16 +4,8 @@
 #ifndef DS4_OPS_TEST_WEIGHTVECTORS_H
 #define DS4_OPS_TEST_WEIGHTVECTORS_H
 
+#include "ops/test/VectorFiles.h"
 #include "runtime/WeightFormats.h"
-
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
 
 namespace ds4::test {
 
@@ -56,29 +48,12 @@ inline constexpr WeightVectors kWeightVectors[] = {
     {WeightFormat::q2_0_rocmfp2_affine, "fp2_affine.dequant."},
 };
 
-inline std::vector<uint8_t> readData(const std::string &name) {
-  std::ifstream file(DS4_SOURCE_DIR "/ops/test/data/" + name, std::ios::binary);
-  EXPECT_TRUE(file) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+inline constexpr VectorFolder kOpsVectors{"ops/test/data/"};
 
-inline std::vector<float> readFloats(const std::string &name) {
-  const std::vector<uint8_t> bytes = readData(name);
-  std::vector<float> values(bytes.size() / 4);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-/// bfloat16 bits widened by hand; empty without a name.
-inline std::vector<float> readBooks(const std::string &name) {
-  std::vector<float> values;
-  if (name.empty())
-    return values;
-  const std::vector<uint8_t> bytes = readData(name);
-  for (size_t i = 0; i < bytes.size(); i += 2)
-    values.push_back(std::bit_cast<float>(
-        static_cast<uint32_t>(bytes[i] << 16 | bytes[i + 1] << 24)));
-  return values;
+/// f32 [rows, 2, levels]; empty without learned levels.
+inline std::vector<float> booksOf(const WeightVectors &vectors) {
+  return *vectors.books ? kOpsVectors.bfloats(vectors.books)
+                        : std::vector<float>();
 }
 
 } // namespace ds4::test

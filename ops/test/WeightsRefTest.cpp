@@ -1,5 +1,6 @@
 // The oracle's weight decoders against the published decoders' vectors, bit
 // for bit, and its block dot products against sums in double.
+#include "ops/CodeLayout.h"
 #include "ops/Reference.h"
 #include "ops/prelude.h"
 #include "ops/test/RandomWeights.h"
@@ -20,10 +21,10 @@ TEST(WeightsRef, DecodesTheVectors) {
   for (const WeightVectors &v : kWeightVectors) {
     SCOPED_TRACE(v.prefix);
     const std::vector<uint8_t> blocks =
-        readData(std::string(v.prefix) + "blocks.bin");
+        kOpsVectors.bytes(std::string(v.prefix) + "blocks.bin");
     const std::vector<float> want =
-        readFloats(std::string(v.prefix) + "values.bin");
-    const std::vector<float> books = readBooks(v.books);
+        kOpsVectors.floats(std::string(v.prefix) + "values.bin");
+    const std::vector<float> books = booksOf(v);
     const uint64_t columns = want.size() / v.rows;
     const Weight weight{v.format, blocks, columns, books, 1};
     ASSERT_EQ(weight.rows(), v.rows);
@@ -58,14 +59,14 @@ TEST(WeightsRef, EveryFormatHasVectors) {
 
 TEST(WeightsRef, GridsAreThePublishedOnes) {
   const auto same = [](const char *name, const auto &grid) {
-    const std::vector<uint8_t> want = readData(name);
+    const std::vector<uint8_t> want = kOpsVectors.bytes(name);
     ASSERT_EQ(want.size(), sizeof grid) << name;
     EXPECT_EQ(std::memcmp(want.data(), grid, sizeof grid), 0) << name;
   };
   same("iq2xxs_grid.bin", iq2xxs_grid);
   same("iq3xxs_grid.bin", iq3xxs_grid);
   same("iq3s_grid.bin", iq3s_grid);
-  const std::vector<uint8_t> signs = readData("ksigns.bin");
+  const std::vector<uint8_t> signs = kOpsVectors.bytes("ksigns.bin");
   for (uint32_t seven = 0; seven < 128; ++seven)
     EXPECT_EQ(signs[seven], seven | (std::popcount(seven) & 1u) << 7);
 }
@@ -108,13 +109,13 @@ TEST(WeightsRef, DotPartialsAreThePublishedOnes) {
       {q3_0_rocmfpx, "fp3", 4, pairs},
       {q2_0_rocmfp2, "fp2", 2, halves},
       {q2_0_rocmfp2_affine, "fp2_affine", 2, halves}};
-  const std::vector<uint8_t> act = readData("dot.act.q8_1.bin");
+  const std::vector<uint8_t> act = kOpsVectors.bytes("dot.act.q8_1.bin");
   for (const Dot &dot : dots) {
     SCOPED_TRACE(dot.name);
     const std::vector<uint8_t> weights =
-        readData(std::string(dot.name) + ".dot.weights.bin");
+        kOpsVectors.bytes(std::string(dot.name) + ".dot.weights.bin");
     const std::vector<float> want =
-        readFloats(std::string(dot.name) + ".dot.partials.bin");
+        kOpsVectors.floats(std::string(dot.name) + ".dot.partials.bin");
     ASSERT_EQ(want.size(), 256 * dot.lanes);
     for (uint64_t block = 0; block < 256; ++block) {
       // q8_1: f16 scale, f16 sum, 32 codes.
@@ -153,6 +154,26 @@ TEST(WeightsRef, DotPartialsAreThePublishedOnes) {
   }
 }
 
+TEST(WeightsRef, CodesThatArePutAreRead) {
+  test::Random random(5);
+  for (const WeightFormatInfo &info : weightFormats()) {
+    if (!info.quantised || codeLayout(info.format).codes == Codes::grid)
+      continue;
+    SCOPED_TRACE(info.name);
+    const CodeLayout &layout = codeLayout(info.format);
+    std::vector<uint8_t> block(info.blockBytes);
+    std::vector<uint32_t> codes(info.blockElements);
+    for (uint32_t i = 0; i < codes.size(); ++i) {
+      codes[i] = random.below(1u << layout.bits());
+      layout.put(block.data(), i, codes[i]);
+    }
+    for (uint32_t first = 0; first < codes.size(); first += 32)
+      EXPECT_TRUE(std::ranges::equal(
+          layout.read(block.data(), first),
+          std::span<const uint32_t>(codes).subspan(first, 32)));
+  }
+}
+
 TEST(WeightsRef, FloatFormats) {
   const uint8_t half[] = {0x00, 0x3e, 0x01, 0x80}; // 1.5, -2^-24
   EXPECT_EQ(weightAt(f16, half, 0), 1.5f);
@@ -187,9 +208,8 @@ TEST(WeightsRef, BlockDotMatchesDoubleSums) {
             (std::fabs(product) + std::fabs(w.minimum[part])) * std::fabs(code);
       }
       // Two roundings a term, of terms below the sum of magnitudes.
-      EXPECT_NEAR(
-          blockDot(info.format, row.data(), block, codes + 32 * block, d, acc),
-          want, magnitude * 0x1p-21);
+      EXPECT_NEAR(blockDot(w, codes + 32 * block, d, acc), want,
+                  magnitude * 0x1p-21);
     }
   }
 }
@@ -201,13 +221,13 @@ TEST(WeightsRef, BlockDotAddsHalvesInTurn) {
   block[8] = block[9] = 4;              // 2^-8
   const std::vector<int8_t> codes(32, 1);
   const float acc = 0x1p20f;
-  EXPECT_EQ(blockDot(q2_0_rocmfp2, block.data(), 0, codes.data(), 1.0f, acc),
-            acc);
+  const WeightBlock twoScales = weightBlock(q2_0_rocmfp2, block.data(), 0);
+  EXPECT_EQ(blockDot(twoScales, codes.data(), 1.0f, acc), acc);
   // One scale for the block: one addition.
   std::vector<uint8_t> fp4(17, 0x11); // every level is 1
   fp4[16] = 4;
-  EXPECT_EQ(blockDot(q4_0_rocmfp4_fast, fp4.data(), 0, codes.data(), 1.0f, acc),
-            acc + 0.125f);
+  const WeightBlock oneScale = weightBlock(q4_0_rocmfp4_fast, fp4.data(), 0);
+  EXPECT_EQ(blockDot(oneScale, codes.data(), 1.0f, acc), acc + 0.125f);
 }
 
 } // namespace

@@ -168,9 +168,11 @@ TEST(Weights, ElementsEqualThePublishedValues) {
     SCOPED_TRACE(v.prefix);
     const Decoder &device = decoder(v.format);
     const std::string prefix = v.prefix;
-    const std::vector<u8> blocks = ds4::test::readData(prefix + "blocks.bin");
-    const std::vector<u8> values = ds4::test::readData(prefix + "values.bin");
-    const std::vector<float> books = ds4::test::readBooks(v.books);
+    const std::vector<u8> blocks =
+        ds4::test::kOpsVectors.bytes(prefix + "blocks.bin");
+    const std::vector<u8> values =
+        ds4::test::kOpsVectors.bytes(prefix + "values.bin");
+    const std::vector<float> books = ds4::test::booksOf(v);
     const size_t rowBytes = blocks.size() / v.rows;
     const u32 columns = static_cast<u32>(values.size() / 4 / v.rows);
     ASSERT_EQ(rowBytes, ds4::weightRowBytes(v.format, columns));
@@ -211,8 +213,8 @@ TEST(Weights, ElementsAndProductsEqualTheOracles) {
       for (u32 b = 0; b < kColumns / 32; ++b) {
         const i8 *at = reinterpret_cast<const i8 *>(codes.data()) + 32 * b;
         const float d = random.uniform(), acc = 100.0f * random.uniform();
-        const float want =
-            ds4::ref::blockDot(device.format, row.data(), b, at, d, acc);
+        const float want = ds4::ref::blockDot(
+            ds4::ref::weightBlock(device.format, row.data(), b), at, d, acc);
         const float got = device.blockDot(row.data(), b, at, d, acc);
         if (want != want)
           ASSERT_NE(got, got) << b;

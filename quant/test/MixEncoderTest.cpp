@@ -4,51 +4,28 @@
 
 #include "ops/Reference.h"
 #include "ops/test/RandomFloats.h"
+#include "ops/test/VectorFiles.h"
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 using namespace ds4;
 using namespace ds4::quant;
 
 namespace {
 
-std::vector<uint8_t> readData(const std::string &name) {
-  std::ifstream file(DS4_SOURCE_DIR "/quant/test/data/" + name,
-                     std::ios::binary);
-  EXPECT_TRUE(file) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<float> readFloats(const std::string &name) {
-  const std::vector<uint8_t> bytes = readData(name);
-  std::vector<float> values(bytes.size() / 4);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-std::vector<float> readBooks(const std::string &name) {
-  const std::vector<uint8_t> bytes = readData(name);
-  std::vector<float> values;
-  for (size_t i = 0; i < bytes.size(); i += 2)
-    values.push_back(std::bit_cast<float>(
-        static_cast<uint32_t>(bytes[i] << 16 | bytes[i + 1] << 24)));
-  return values;
-}
+constexpr test::VectorFolder kVectors{"quant/test/data/"};
 
 constexpr size_t kColumns = 256, kRows = 40, kExperts = 4;
 
 void compare(WeightFormat format, const std::string &name) {
-  const std::vector<float> input = readFloats("quant.input.bin");
-  const std::vector<float> importance = readFloats("mix.imatrix.bin");
-  const std::vector<float> books = readBooks(name + ".codebooks.bin");
-  const std::vector<uint8_t> want = readData(name + ".quant.bin");
-  const std::vector<uint8_t> accepted = readData(name + ".quant.ok.bin");
+  const std::vector<float> input = kVectors.floats("quant.input.bin");
+  const std::vector<float> importance = kVectors.floats("mix.imatrix.bin");
+  const std::vector<float> books = kVectors.bfloats(name + ".codebooks.bin");
+  const std::vector<uint8_t> want = kVectors.bytes(name + ".quant.bin");
+  const std::vector<uint8_t> accepted = kVectors.bytes(name + ".quant.ok.bin");
   const size_t rowBytes = weightRowBytes(format, kColumns);
   ASSERT_EQ(want.size(), kExperts * 2 * kRows * rowBytes);
   for (size_t at = 0; at < kExperts * 2 * kRows; ++at) {
