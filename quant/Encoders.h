@@ -20,35 +20,28 @@ float ue4m3(uint8_t byte);
 /// byte; 0 unless `value` is finite and greater than 0.
 uint8_t nearestUe4m3(float value);
 
-/// Bytes of a block of 32 in ROCmFPX type 100..104 or 107; 0 for others.
-/// Includes types that the rest of the project refuses.
-uint32_t rocmfpxBlockBytes(uint32_t typeId);
-
 /// What an element's squared error counts in a row of ROCmFPX, from the
 /// importance of its column: q sqrt(mean(x^2) + x^2). Elements that are not
 /// finite, or whose importance is not finite and above 0, count 0.
 /// `weights` and `importance` have the row's size.
 void rocmfpxWeights(Floats row, Floats importance, std::span<float> weights);
 
-/// Encodes a row, a multiple of 32, in ROCmFPX type 100..104 or 107 (dual):
+/// Whether `format` is ROCmFPX type 100..104 or 107 (dual).
+bool isRocmfpx(WeightFormat format);
+
+/// Encodes a row, a multiple of 32, in a format that isRocmfpx:
 /// for each group the scale byte of least weighted squared error, ties to the
 /// smaller. Values that are not finite become zero. `importance` is empty or
 /// has a value a column.
-void encodeRocmfpxRow(uint32_t typeId, Floats row, Floats importance,
+void encodeRocmfpxRow(WeightFormat format, Floats row, Floats importance,
                       uint8_t *out);
-
-/// ggml's q8_0. `row` is a multiple of 32 and finite.
-void encodeQ8_0Row(Floats row, uint8_t *out);
-
-/// ggml's q6_K. `row` is a multiple of 256 and finite; `importance` is empty
-/// or has a value a column.
-void encodeQ6KRow(Floats row, Floats importance, uint8_t *out);
 
 /// Whether encodeRow writes this format. Many can only be read.
 bool canEncode(WeightFormat format);
 
-/// Encodes a row in a format that canEncode; f16 and bf16 round to nearest
-/// even.
+/// Encodes a row in a format that canEncode, whole blocks of it; f16 and bf16
+/// round to nearest even. For q8_0 and q6_K it must be finite. `importance` is
+/// empty or has a value a column.
 void encodeRow(WeightFormat format, Floats row, Floats importance,
                uint8_t *out);
 

@@ -2,7 +2,9 @@
 // ggml's reference quantisers choose codes and scales.
 #include "quant/Encoders.h"
 
+#include "ops/CodeLayout.h"
 #include "ops/prelude.h"
+#include "ops/weights/formats.h"
 
 #include <algorithm>
 #include <array>
@@ -17,19 +19,23 @@ static void putU16(uint8_t *out, uint32_t bits) {
   out[1] = static_cast<uint8_t>(bits >> 8);
 }
 
-void encodeQ8_0Row(Floats row, uint8_t *out) {
+static void encodeQ8_0Row(Floats row, Floats, uint8_t *out) {
+  using namespace format_q8_0;
   assert(row.size() % 32 == 0);
-  for (size_t at = 0; at < row.size(); at += 32, out += 34) {
+  const ref::CodeLayout &layout = ref::codeLayout(WeightFormat::q8_0);
+  for (size_t at = 0; at < row.size(); at += 32, out += kBlockBytes) {
+    std::memset(out, 0, kBlockBytes);
     float greatest = 0;
     for (size_t i = 0; i < 32; ++i)
       greatest = std::max(greatest, std::fabs(row[at + i]));
     const float d = greatest / 127;
     // Below 2^-128 the quotient overflows, and d is 0 in f16.
     const float inverse = std::isfinite(1.0f / d) ? 1.0f / d : 0;
-    putU16(out, f16_from_f32(d));
-    for (size_t i = 0; i < 32; ++i)
-      out[2 + i] = static_cast<uint8_t>(
-          static_cast<int8_t>(std::round(row[at + i] * inverse)));
+    putU16(out + kScaleOffset, f16_from_f32(d));
+    for (unsigned i = 0; i < 32; ++i)
+      layout.put(out, i,
+                 static_cast<uint8_t>(
+                     static_cast<int8_t>(std::round(row[at + i] * inverse))));
   }
 }
 
@@ -72,7 +78,9 @@ static float fitSigned6(const float *x, const float *importance) {
 
 static void encodeQ6KBlock(const float *x, const float *importance,
                            uint8_t *out) {
-  std::memset(out, 0, 210);
+  using namespace format_q6_K;
+  const ref::CodeLayout &layout = ref::codeLayout(WeightFormat::q6_K);
+  std::memset(out, 0, kBlockBytes);
   std::array<float, 16> scales;
   float greatest = 0, extreme = 0;
   for (unsigned s = 0; s < 16; ++s) {
@@ -86,80 +94,76 @@ static void encodeQ6KBlock(const float *x, const float *importance,
   if (greatest < 1e-15f)
     return;
   const float inverse = -128.0f / extreme;
-  putU16(out + 208, f16_from_f32(1.0f / inverse));
+  putU16(out + kScaleOffset, f16_from_f32(1.0f / inverse));
   const float d = f32_from_f16(f16_from_f32(1.0f / inverse));
   for (unsigned s = 0; s < 16; ++s) {
     const auto scale = static_cast<int8_t>(
         std::min(127.0f, std::nearbyint(inverse * scales[s])));
-    out[192 + s] = static_cast<uint8_t>(scale);
+    // The int8 scales lie between the codes and d.
+    out[kScaleOffset - 16 + s] = static_cast<uint8_t>(scale);
     const float step = d * static_cast<float>(scale);
     for (unsigned i = 16 * s; i < 16 * s + 16; ++i) {
       // A scale of 0 leaves the code of the fit in ggml; its value is 0.
       const float level =
           step != 0 ? std::clamp(std::nearbyint(x[i] / step), -32.0f, 31.0f)
                     : 0.0f;
-      const auto code = static_cast<unsigned>(static_cast<int>(level) + 32);
-      const unsigned group = i / 128, quarter = i % 128 / 32, at = i % 32;
-      out[64 * group + 32 * (quarter & 1) + at] |=
-          static_cast<uint8_t>((code & 15) << (quarter < 2 ? 0 : 4));
-      out[128 + 32 * group + at] |=
-          static_cast<uint8_t>(code >> 4 << (2 * quarter));
+      layout.put(out, i,
+                 static_cast<unsigned>(static_cast<int>(level) + layout.zero));
     }
   }
 }
 
-void encodeQ6KRow(Floats row, Floats importance, uint8_t *out) {
-  assert(row.size() % 256 == 0);
-  for (size_t at = 0; at < row.size(); at += 256, out += 210)
+static void encodeQ6KRow(Floats row, Floats importance, uint8_t *out) {
+  using namespace format_q6_K;
+  assert(row.size() % kBlockElements == 0);
+  for (size_t at = 0; at < row.size(); at += kBlockElements, out += kBlockBytes)
     encodeQ6KBlock(row.data() + at,
                    importance.empty() ? nullptr : importance.data() + at, out);
 }
 
+static void encodeF32Row(Floats row, Floats, uint8_t *out) {
+  std::memcpy(out, row.data(), row.size_bytes());
+}
+
+static void encodeF16Row(Floats row, Floats, uint8_t *out) {
+  for (size_t i = 0; i < row.size(); ++i)
+    putU16(out + 2 * i, f16_from_f32(row[i]));
+}
+
+static void encodeBf16Row(Floats row, Floats, uint8_t *out) {
+  for (size_t i = 0; i < row.size(); ++i)
+    putU16(out + 2 * i, bf16_from_f32(row[i]));
+}
+
+namespace {
+struct RowEncoder {
+  WeightFormat format;
+  void (*encode)(Floats row, Floats importance, uint8_t *out);
+};
+} // namespace
+
+/// Those that are not of ROCmFPX.
+static constexpr RowEncoder kRowEncoders[] = {
+    {WeightFormat::f32, encodeF32Row},   {WeightFormat::f16, encodeF16Row},
+    {WeightFormat::bf16, encodeBf16Row}, {WeightFormat::q8_0, encodeQ8_0Row},
+    {WeightFormat::q6_K, encodeQ6KRow},
+};
+
+static const RowEncoder *findEncoder(WeightFormat format) {
+  const auto *it = std::ranges::find(kRowEncoders, format, &RowEncoder::format);
+  return it == std::end(kRowEncoders) ? nullptr : it;
+}
+
 bool canEncode(WeightFormat format) {
-  switch (format) {
-  case WeightFormat::f32:
-  case WeightFormat::f16:
-  case WeightFormat::bf16:
-  case WeightFormat::q8_0:
-  case WeightFormat::q6_K:
-  case WeightFormat::q4_0_rocmfp4:
-  case WeightFormat::q4_0_rocmfp4_fast:
-  case WeightFormat::q6_0_rocmfpx:
-  case WeightFormat::q8_0_rocmfpx:
-  case WeightFormat::q3_0_rocmfpx:
-  case WeightFormat::q2_0_rocmfp2:
-    return true;
-  default:
-    return false;
-  }
+  return isRocmfpx(format) || findEncoder(format);
 }
 
 void encodeRow(WeightFormat format, Floats row, Floats importance,
                uint8_t *out) {
-  switch (format) {
-  case WeightFormat::f32:
-    std::memcpy(out, row.data(), row.size_bytes());
-    return;
-  case WeightFormat::f16:
-    for (const float x : row) {
-      putU16(out, f16_from_f32(x));
-      out += 2;
-    }
-    return;
-  case WeightFormat::bf16:
-    for (const float x : row) {
-      putU16(out, bf16_from_f32(x));
-      out += 2;
-    }
-    return;
-  case WeightFormat::q8_0:
-    return encodeQ8_0Row(row, out);
-  case WeightFormat::q6_K:
-    return encodeQ6KRow(row, importance, out);
-  default:
-    return encodeRocmfpxRow(static_cast<uint32_t>(format), row, importance,
-                            out);
-  }
+  assert(canEncode(format));
+  if (const RowEncoder *encoder = findEncoder(format))
+    return encoder->encode(row, importance, out);
+  encodeRocmfpxRow(format, row, importance, out);
 }
 
 } // namespace ds4::quant

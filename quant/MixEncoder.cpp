@@ -2,6 +2,7 @@
 // the fit of books is our own.
 #include "quant/MixEncoder.h"
 
+#include "ops/CodeLayout.h"
 #include "ops/prelude.h"
 
 #include <algorithm>
@@ -94,9 +95,9 @@ private:
 
 bool encodeMixRow(WeightFormat format, Floats books, Floats row,
                   Floats importance, uint8_t *out) {
-  const unsigned levels = weightFormatInfo(format).bookLevels;
-  const unsigned bits = levels == 8 ? 3 : 2;
-  assert((levels == 8 || levels == 4) && books.size() == 2 * levels);
+  const WeightFormatInfo &info = weightFormatInfo(format);
+  const ref::CodeLayout &layout = ref::codeLayout(format);
+  assert(info.bookLevels && books.size() == 2 * info.bookLevels);
   for (const float x : row)
     if (!std::isfinite(x))
       return false;
@@ -112,16 +113,12 @@ bool encodeMixRow(WeightFormat format, Floats books, Floats row,
                                         : importance.data() + half * kHalf,
                      code))
       return false;
-    uint8_t *block = bytes.data() + half / 2 * (4 * bits + 2);
-    block[4 * bits + half % 2] =
+    uint8_t *block = bytes.data() + half / 2 * info.blockBytes;
+    block[info.scaleOffset + half % 2] =
         static_cast<uint8_t>(code.scale | code.book << 7);
-    for (unsigned i = 0; i < kHalf; ++i) {
-      const unsigned bit = (static_cast<unsigned>(half % 2) * kHalf + i) * bits;
-      block[bit / 8] |= static_cast<uint8_t>(code.codes[i] << bit % 8);
-      if (bit % 8 + bits > 8)
-        block[bit / 8 + 1] |=
-            static_cast<uint8_t>(code.codes[i] >> (8 - bit % 8));
-    }
+    for (unsigned i = 0; i < kHalf; ++i)
+      layout.put(block, static_cast<uint32_t>(half % 2) * kHalf + i,
+                 code.codes[i]);
   }
   std::memcpy(out, bytes.data(), bytes.size());
   return true;

@@ -4,6 +4,10 @@
 // of trying all 126 scale bytes.
 #include "quant/Encoders.h"
 
+#include "ops/CodeLayout.h"
+#include "ops/prelude.h"
+#include "ops/weights/formats.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -58,7 +62,7 @@ namespace {
 /// A format's levels: level() and code() of a value in units of the scale.
 struct Fp4 {
   static constexpr float kTop = 10;
-  static constexpr unsigned kGroup = 16, kBits = 4;
+  static constexpr unsigned kGroup = 32 / format_q4_0_rocmfp4::kScales;
   static constexpr uint8_t kZero = 0, kOverflow = 0;
   static int index(float v) {
     const float a = std::fabs(v);
@@ -76,12 +80,12 @@ struct Fp4 {
 };
 
 struct Fp4Fast : Fp4 {
-  static constexpr unsigned kGroup = 32;
+  static constexpr unsigned kGroup = 32 / format_q4_0_rocmfp4_fast::kScales;
 };
 
 struct Fp3 {
   static constexpr float kTop = 4;
-  static constexpr unsigned kGroup = 16, kBits = 3;
+  static constexpr unsigned kGroup = 32 / format_q3_0_rocmfpx::kScales;
   static constexpr uint8_t kZero = 0, kOverflow = 1;
   static int index(float v) {
     const float a = std::fabs(v);
@@ -99,7 +103,7 @@ struct Fp3 {
 
 struct Fp6 {
   static constexpr float kTop = 31;
-  static constexpr unsigned kGroup = 16, kBits = 6;
+  static constexpr unsigned kGroup = 32 / format_q6_0_rocmfpx::kScales;
   static constexpr uint8_t kZero = 0, kOverflow = 1;
   static float level(float v) {
     return std::copysign(std::round(std::min(std::fabs(v), 31.0f)), v);
@@ -114,7 +118,7 @@ struct Fp6 {
 
 struct Fp8 {
   static constexpr float kTop = 127;
-  static constexpr unsigned kGroup = 32, kBits = 8;
+  static constexpr unsigned kGroup = 32 / format_q8_0_rocmfpx::kScales;
   static constexpr uint8_t kZero = 0, kOverflow = 1;
   static float level(float v) {
     return std::round(std::clamp(v, -127.0f, 127.0f));
@@ -126,7 +130,7 @@ struct Fp8 {
 
 struct Fp2 {
   static constexpr float kTop = 2;
-  static constexpr unsigned kGroup = 16, kBits = 2;
+  static constexpr unsigned kGroup = 32 / format_q2_0_rocmfp2::kScales;
   static constexpr uint8_t kZero = 1, kOverflow = 1;
   /// The nearest level, ties to the lower: decided by rounded distances.
   static float level(float v) {
@@ -222,10 +226,11 @@ static uint8_t chooseScale(const Group<kSize> &group) {
 
 /// Encodes the groups of one block of 32.
 template <typename Levels>
-static void encodeBlock(const float *x, const float *weights, uint8_t *out) {
+static void encodeBlock(const ref::CodeLayout &layout, const float *x,
+                        const float *weights, uint8_t *out) {
   constexpr unsigned kGroup = Levels::kGroup;
-  constexpr unsigned kPayload = 4 * Levels::kBits;
-  std::memset(out, 0, kPayload);
+  const WeightFormatInfo &info = weightFormatInfo(layout.format);
+  std::memset(out, 0, info.blockBytes);
   for (unsigned g = 0; g < 32 / kGroup; ++g) {
     const Group<kGroup> group(x + g * kGroup,
                               weights ? weights + g * kGroup : nullptr);
@@ -235,49 +240,39 @@ static void encodeBlock(const float *x, const float *weights, uint8_t *out) {
       byte = nearestUe4m3(group.greatest / Levels::kTop);
     else
       byte = chooseScale<Levels>(group);
-    out[kPayload + g] = byte;
+    out[info.scaleOffset + g] = byte;
     const float inverse = byte ? 1.0f / kUe4m3[byte] : 0;
-    for (unsigned i = 0; i < kGroup; ++i) {
-      const unsigned at = g * kGroup + i;
-      const unsigned code = byte ? Levels::code(group.x[i] * inverse)
-                                 : static_cast<unsigned>(Levels::kZero);
-      if constexpr (Levels::kBits == 4) {
-        // Low nibbles are elements 0..15, high nibbles 16..31.
-        out[at % 16] |= static_cast<uint8_t>(code << (at / 16 * 4));
-      } else {
-        const unsigned bit = at * Levels::kBits;
-        out[bit / 8] |= static_cast<uint8_t>(code << bit % 8);
-        if (bit % 8 + Levels::kBits > 8)
-          out[bit / 8 + 1] |= static_cast<uint8_t>(code >> (8 - bit % 8));
-      }
-    }
+    for (unsigned i = 0; i < kGroup; ++i)
+      layout.put(out, g * kGroup + i,
+                 byte ? Levels::code(group.x[i] * inverse) : Levels::kZero);
   }
 }
 
 namespace {
 struct BlockEncoder {
-  uint32_t typeId, bytes;
-  void (*encode)(const float *x, const float *weights, uint8_t *out);
+  WeightFormat format;
+  void (*encode)(const ref::CodeLayout &layout, const float *x,
+                 const float *weights, uint8_t *out);
 };
 } // namespace
 
 static constexpr BlockEncoder kBlockEncoders[] = {
-    {100, 18, encodeBlock<Fp4>}, {101, 17, encodeBlock<Fp4Fast>},
-    {102, 26, encodeBlock<Fp6>}, {103, 33, encodeBlock<Fp8>},
-    {104, 14, encodeBlock<Fp3>}, {107, 10, encodeBlock<Fp2>},
+    {WeightFormat::q4_0_rocmfp4, encodeBlock<Fp4>},
+    {WeightFormat::q4_0_rocmfp4_fast, encodeBlock<Fp4Fast>},
+    {WeightFormat::q6_0_rocmfpx, encodeBlock<Fp6>},
+    {WeightFormat::q8_0_rocmfpx, encodeBlock<Fp8>},
+    {WeightFormat::q3_0_rocmfpx, encodeBlock<Fp3>},
+    {WeightFormat::q2_0_rocmfp2, encodeBlock<Fp2>},
 };
 
-static const BlockEncoder *findEncoder(uint32_t typeId) {
+static const BlockEncoder *findEncoder(WeightFormat format) {
   for (const BlockEncoder &encoder : kBlockEncoders)
-    if (encoder.typeId == typeId)
+    if (encoder.format == format)
       return &encoder;
   return nullptr;
 }
 
-uint32_t rocmfpxBlockBytes(uint32_t typeId) {
-  const BlockEncoder *encoder = findEncoder(typeId);
-  return encoder ? encoder->bytes : 0;
-}
+bool isRocmfpx(WeightFormat format) { return findEncoder(format) != nullptr; }
 
 void rocmfpxWeights(Floats row, Floats importance, std::span<float> weights) {
   assert(row.size() == importance.size() && row.size() == weights.size());
@@ -303,15 +298,17 @@ void rocmfpxWeights(Floats row, Floats importance, std::span<float> weights) {
   }
 }
 
-void encodeRocmfpxRow(uint32_t typeId, Floats row, Floats importance,
+void encodeRocmfpxRow(WeightFormat format, Floats row, Floats importance,
                       uint8_t *out) {
-  const BlockEncoder *encoder = findEncoder(typeId);
+  const BlockEncoder *encoder = findEncoder(format);
   assert(encoder && row.size() % 32 == 0);
+  const ref::CodeLayout &layout = ref::codeLayout(format);
+  const uint32_t blockBytes = weightFormatInfo(format).blockBytes;
   std::vector<float> weights(importance.size());
   if (!importance.empty())
     rocmfpxWeights(row, importance, weights);
-  for (size_t at = 0; at < row.size(); at += 32, out += encoder->bytes)
-    encoder->encode(row.data() + at,
+  for (size_t at = 0; at < row.size(); at += 32, out += blockBytes)
+    encoder->encode(layout, row.data() + at,
                     weights.empty() ? nullptr : weights.data() + at, out);
 }
 

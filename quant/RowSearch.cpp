@@ -3,6 +3,8 @@
 // changing column j by d changes the error by d (d M_jj - 2 g_j).
 #include "quant/RowSearch.h"
 
+#include "ops/CodeLayout.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -95,49 +97,38 @@ struct Book {
 
 /// A format as groups that share a scale and a book.
 struct Layout {
-  unsigned group = 16, bits = 0;
+  const WeightFormatInfo &info;
+  const ref::CodeLayout &codes;
+  unsigned group;
   std::vector<Book> books;
 
-  Layout(WeightFormat format, Floats learned) {
-    const auto signedLevels = [&](std::initializer_list<int> magnitudes,
-                                  unsigned signBit) {
+  Layout(WeightFormat format, Floats learned)
+      : info(weightFormatInfo(format)), codes(ref::codeLayout(format)),
+        group(32 / codes.scales) {
+    if (learned.empty()) {
+      books.push_back(fixedBook());
+      return;
+    }
+    for (unsigned b = 0; b < 2; ++b) {
       Book book;
-      const std::vector<int> m(magnitudes);
-      for (size_t i = m.size() - 1; i > 0; --i)
-        book.add(static_cast<float>(-m[i]), static_cast<unsigned>(i) | signBit);
-      for (size_t i = 0; i < m.size(); ++i)
-        book.add(static_cast<float>(m[i]), static_cast<unsigned>(i));
+      for (unsigned k = 0; k < info.bookLevels; ++k)
+        book.add(learned[b * info.bookLevels + k], k);
       books.push_back(book);
-    };
-    switch (format) {
-    case WeightFormat::q4_0_rocmfp4_fast:
-      group = 32;
-      bits = 4;
-      signedLevels({0, 1, 2, 3, 4, 6, 8, 10}, 8);
-      break;
-    case WeightFormat::q3_0_rocmfpx:
-      bits = 3;
-      signedLevels({0, 1, 2, 4}, 4);
-      break;
-    case WeightFormat::q2_0_rocmfp2: {
-      bits = 2;
-      Book book;
-      for (unsigned code = 0; code < 4; ++code)
-        book.add(static_cast<float>(code) - 1, code);
-      books.push_back(book);
-      break;
     }
-    default: {
-      const auto levels = static_cast<unsigned>(learned.size() / 2);
-      bits = levels == 8 ? 3 : 2;
-      for (unsigned b = 0; b < 2; ++b) {
-        Book book;
-        for (unsigned k = 0; k < levels; ++k)
-          book.add(learned[b * levels + k], k);
-        books.push_back(book);
-      }
-    }
-    }
+  }
+
+private:
+  /// The record's levels; of codes with one level the lowest.
+  Book fixedBook() const {
+    std::vector<std::pair<int, unsigned>> levels;
+    for (unsigned code = 0; code < 1u << codes.bits(); ++code)
+      levels.emplace_back(codes.level(code), code);
+    std::ranges::sort(levels);
+    Book book;
+    for (size_t i = 0; i < levels.size(); ++i)
+      if (i == 0 || levels[i].first != levels[i - 1].first)
+        book.add(static_cast<float>(levels[i].first), levels[i].second);
+    return book;
   }
 };
 
@@ -163,25 +154,17 @@ public:
   }
 
   void write(bool bookBits, uint8_t *out) const {
-    const unsigned payload = 4 * layout.bits, scales = 32 / layout.group;
-    const unsigned bytes = payload + scales;
-    std::memset(out, 0, row.size() / 32 * bytes);
+    const unsigned scales = 32 / layout.group;
+    const WeightFormatInfo &info = layout.info;
+    std::memset(out, 0, row.size() / 32 * info.blockBytes);
     for (size_t g = 0; g < groups.size(); ++g)
-      out[g / scales * bytes + payload + g % scales] = static_cast<uint8_t>(
-          groups[g].scale | (bookBits ? groups[g].book << 7 : 0));
+      out[g / scales * info.blockBytes + info.scaleOffset + g % scales] =
+          static_cast<uint8_t>(groups[g].scale |
+                               (bookBits ? groups[g].book << 7 : 0));
     for (size_t i = 0; i < row.size(); ++i) {
       const Book &book = layout.books[groups[i / layout.group].book];
-      const unsigned code = book.code[index[i]];
-      uint8_t *block = out + i / 32 * bytes;
-      const unsigned at = i % 32;
-      if (layout.bits == 4) {
-        block[at % 16] |= static_cast<uint8_t>(code << (at / 16 * 4));
-        continue;
-      }
-      const unsigned bit = at * layout.bits;
-      block[bit / 8] |= static_cast<uint8_t>(code << bit % 8);
-      if (bit % 8 + layout.bits > 8)
-        block[bit / 8 + 1] |= static_cast<uint8_t>(code >> (8 - bit % 8));
+      layout.codes.put(out + i / 32 * info.blockBytes, i % 32,
+                       book.code[index[i]]);
     }
   }
 

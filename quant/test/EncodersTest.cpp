@@ -4,51 +4,38 @@
 
 #include "ops/Reference.h"
 #include "ops/test/RandomFloats.h"
+#include "ops/test/VectorFiles.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 using namespace ds4;
 using namespace ds4::quant;
 
 namespace {
 
-std::vector<uint8_t> readData(const std::string &name) {
-  std::ifstream file(DS4_SOURCE_DIR "/quant/test/data/" + name,
-                     std::ios::binary);
-  EXPECT_TRUE(file) << name;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<float> readFloats(const std::string &name) {
-  const std::vector<uint8_t> bytes = readData(name);
-  std::vector<float> values(bytes.size() / 4);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
+constexpr test::VectorFolder kVectors{"quant/test/data/"};
 
 constexpr uint64_t kColumns = 256;
 
 struct Reference {
-  uint32_t typeId;
+  WeightFormat format;
   const char *name;
 };
 
 class RocmfpxVectors : public testing::TestWithParam<Reference> {
 protected:
   void compare(Floats importance, const std::string &want) {
-    const std::vector<float> input = readFloats("quant.input.bin");
-    const std::vector<uint8_t> blocks = readData(want);
-    const uint32_t bytes = rocmfpxBlockBytes(GetParam().typeId);
+    const std::vector<float> input = kVectors.floats("quant.input.bin");
+    const std::vector<uint8_t> blocks = kVectors.bytes(want);
+    const uint32_t bytes = weightFormatInfo(GetParam().format).blockBytes;
     const uint64_t rowBytes = kColumns / 32 * bytes;
     ASSERT_EQ(blocks.size(), input.size() / 32 * bytes);
     std::vector<uint8_t> got(rowBytes);
     for (uint64_t row = 0; row < input.size() / kColumns; ++row) {
-      encodeRocmfpxRow(GetParam().typeId,
+      encodeRocmfpxRow(GetParam().format,
                        Floats(input).subspan(row * kColumns, kColumns),
                        importance, got.data());
       for (uint64_t i = 0; i < rowBytes; ++i)
@@ -63,15 +50,18 @@ TEST_P(RocmfpxVectors, Plain) {
 }
 
 TEST_P(RocmfpxVectors, WithImportance) {
-  compare(readFloats("quant.imatrix.bin"),
+  compare(kVectors.floats("quant.imatrix.bin"),
           std::string(GetParam().name) + ".quant.imatrix.bin");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Formats, RocmfpxVectors,
-    testing::Values(Reference{100, "fp4"}, Reference{101, "fp4_fast"},
-                    Reference{102, "fp6"}, Reference{103, "fp8"},
-                    Reference{104, "fp3"}, Reference{107, "fp2"}),
+    testing::Values(Reference{WeightFormat::q4_0_rocmfp4, "fp4"},
+                    Reference{WeightFormat::q4_0_rocmfp4_fast, "fp4_fast"},
+                    Reference{WeightFormat::q6_0_rocmfpx, "fp6"},
+                    Reference{WeightFormat::q8_0_rocmfpx, "fp8"},
+                    Reference{WeightFormat::q3_0_rocmfpx, "fp3"},
+                    Reference{WeightFormat::q2_0_rocmfp2, "fp2"}),
     [](const auto &info) { return std::string(info.param.name); });
 
 TEST(Ue4m3, NearestTakesTheSmallerOfTwo) {
@@ -120,7 +110,7 @@ TEST(GgmlEncoders, Q6KSpendsItsErrorWhereItCounts) {
   for (size_t i = 0; i < importance.size(); i += 4)
     importance[i] = 1;
   std::vector<uint8_t> plain(weightRowBytes(WeightFormat::q6_K, row.size()));
-  encodeQ6KRow(row, {}, plain.data());
+  encodeRow(WeightFormat::q6_K, row, {}, plain.data());
   const std::vector<float> decoded =
       ref::weightRow({WeightFormat::q6_K, plain, row.size()}, 0);
   double error = 0, power = 0;
