@@ -1,6 +1,6 @@
 // FormatKernelsTest.cpp - a linear in every block-quantised format against the
-// oracle, bit for bit: the smallest legal row, 128, 2048 and 8192 columns; 1 to
-// 8 vectors at a time give what each gives alone. Layout `lanes` also with
+// oracle, bit for bit: the smallest legal row and 128 to 8192 columns; 1 to 8
+// vectors at a time give what each gives alone. Layout `lanes` also with
 // segments of 1, 5 and 12 blocks.
 #include "ops/Reference.h"
 #include "ops/test/KernelHarness.h"
@@ -8,7 +8,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
+#include <set>
 
 namespace ds4::test {
 namespace {
@@ -49,11 +51,11 @@ const std::deque<FormatCase> &formatCases() {
       if (!info.quantised)
         continue;
       const int64_t smallest = info.rowMultiple;
-      all.emplace_back(info, smallest, true);
-      if (smallest < 128)
-        all.emplace_back(info, 128, true);
-      all.emplace_back(info, 2048, true);
-      all.emplace_back(info, 8192, true);
+      std::set<int64_t> lengths{smallest, std::max<int64_t>(128, smallest)};
+      for (int64_t length = 1024; length <= 8192; length *= 2)
+        lengths.insert(length);
+      for (const int64_t length : lengths)
+        all.emplace_back(info, length, true);
       for (const int64_t segment : {1, 5, 12, 64})
         if (const int64_t row = 8 * info.blockElements * segment; row <= 16384)
           all.emplace_back(info, row, true, WeightLayout::lanes);
