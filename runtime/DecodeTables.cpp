@@ -58,14 +58,6 @@ bool isAdaptive(WeightFormat format) {
   return weightFormatInfo(format).bookLevels != 0;
 }
 
-/// Which table describes this tensor.
-DecodeTableKind kindOf(const GgufTensor &tensor) {
-  if (tensor.dims.size() < 3)
-    return DecodeTableKind::dmix;
-  return tensor.format() == q3_1_rocmfp3_mix ? DecodeTableKind::p4mix
-                                             : DecodeTableKind::gumix;
-}
-
 /// Levels of types 104 and 107, in the order of their codes.
 std::span<const float> fixedLevels(WeightFormat format) {
   static constexpr float kFp3[] = {0, 1, 2, 4, 0, -1, -2, -4};
@@ -350,6 +342,13 @@ std::vector<uint8_t> DecodeTable::int8Books() const {
   return bytes;
 }
 
+DecodeTableKind decodeTableKind(const GgufTensor &tensor) {
+  if (tensor.dims.size() < 3)
+    return DecodeTableKind::dmix;
+  return tensor.format() == q3_1_rocmfp3_mix ? DecodeTableKind::p4mix
+                                             : DecodeTableKind::gumix;
+}
+
 Result<DecodeTables>
 parseDecodeTables(std::span<const DecodeTableSource> sources,
                   std::span<const GgufTensor> tensors, uint64_t layers,
@@ -361,7 +360,7 @@ parseDecodeTables(std::span<const DecodeTableSource> sources,
   for (const GgufTensor &tensor : tensors) {
     if (!isAdaptive(tensor.format()) || tables.contains(tensor.name))
       continue;
-    const DecodeTableKind kind = kindOf(tensor);
+    const DecodeTableKind kind = decodeTableKind(tensor);
     for (const DecodeTableSource &source : sources)
       if (source.kind == kind)
         return invalidInput(fmt::format("decode table {}: no entry for \"{}\"",

@@ -35,6 +35,9 @@ using DecodeTables = std::map<std::string, DecodeTable, std::less<>>;
 /// type 106; dense attention matrices.
 enum class DecodeTableKind { p4mix, gumix, dmix };
 
+/// Which of them describes `tensor`, which must be of type 105 or 106.
+DecodeTableKind decodeTableKind(const GgufTensor &tensor);
+
 /// A table as it was found, not yet parsed.
 struct FoundDecodeTable {
   DecodeTableKind kind;

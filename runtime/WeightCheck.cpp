@@ -43,10 +43,7 @@ bool badBf16(uint16_t bits) { return (bits & 0x7f80) == 0x7f80; }
 bool badF32(uint32_t bits) { return (bits & 0x7f800000) == 0x7f800000; }
 
 /// Whether the format is a reading of type 107.
-bool isFp2(WeightFormat format) {
-  return weightFormatMayBe(format,
-                           weightFormatInfo(WeightFormat::q2_0_rocmfp2).typeId);
-}
+bool isFp2(WeightFormat format) { return !fp2ReadingName(format).empty(); }
 
 /// Index of the first of `count` blocks, `stride` bytes apart, for which
 /// `bad(block)` holds. A stride that is a constant lets the loop be vectorised.
@@ -263,22 +260,9 @@ Status WeightCheck::finish() const {
       "{} layout was selected (second byte above the first in {} of {} "
       "blocks); compile again with --fp2={}, or use a file of type 107 in the "
       "dual variant",
-      desc.name, fileOffset, looks ? "the affine" : "a dual", layoutName(),
-      offsetAboveScale, blocksSeen, looks ? "affine" : "dual"));
-}
-
-/// As in the option --fp2.
-std::string_view WeightCheck::layoutName() const {
-  switch (desc.format) {
-  case WeightFormat::q2_0_rocmfp2_affine:
-    return "affine";
-  case WeightFormat::q2_0_rocmfp2_fp2s:
-    return "fp2s";
-  case WeightFormat::q2_0_rocmfp2_s40:
-    return "s40";
-  default:
-    return "dual";
-  }
+      desc.name, fileOffset, looks ? "the affine" : "a dual",
+      fp2ReadingName(desc.format), offsetAboveScale, blocksSeen,
+      looks ? "affine" : "dual"));
 }
 
 } // namespace ds4

@@ -41,7 +41,6 @@ private:
   Status checkMix(const uint8_t *data, uint64_t first, uint64_t count);
   Status checkTable(const uint8_t *data, uint64_t first, uint64_t count);
   void countAffine(const uint8_t *data, uint64_t count);
-  std::string_view layoutName() const;
 
   const WeightDesc &desc;
   const WeightFormatInfo &info;

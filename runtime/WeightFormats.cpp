@@ -57,6 +57,13 @@ WeightFormat fp2Format(Fp2Reading reading) {
   return kFp2Readings[static_cast<size_t>(reading)].second;
 }
 
+std::string_view fp2ReadingName(WeightFormat format) {
+  for (const auto &[name, ofName] : kFp2Readings)
+    if (ofName == format)
+      return name;
+  return {};
+}
+
 bool weightFormatMayBe(WeightFormat format, uint32_t typeId) {
   if (weightFormatInfo(format).typeId == typeId)
     return true;

@@ -60,6 +60,9 @@ std::optional<WeightFormat> weightFormatFromName(std::string_view name);
 enum class Fp2Reading { dual, affine, fp2s, s40 };
 std::optional<Fp2Reading> fp2ReadingFromName(std::string_view name);
 WeightFormat fp2Format(Fp2Reading reading);
+/// Name of the reading that `format` is, as fp2ReadingFromName takes it; empty
+/// if it is none.
+std::string_view fp2ReadingName(WeightFormat format);
 
 /// Whether tensors of type `typeId` may be read as `format`.
 bool weightFormatMayBe(WeightFormat format, uint32_t typeId);

@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
@@ -146,6 +147,11 @@ Status Compilation::readInput() {
   if (!request.from) {
     DS4_ASSIGN(gguf, Gguf::open(request.input));
     gguf->readFp2As(request.fp2);
+    if (const auto tensors = std::ranges::count_if(
+            gguf->tensors(), [](const auto &it) { return bool(it.reading); }))
+      fmt::print(stderr,
+                 "ds4c: {} tensors of type 107 are read as {} (--fp2)\n",
+                 tensors, fp2ReadingName(fp2Format(request.fp2)));
     return Status::ok();
   }
   DS4_ASSIGN(text, readText(request.input));

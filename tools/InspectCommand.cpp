@@ -1,222 +1,39 @@
-// InspectCommand.cpp - everything but the samples of type 107 follows from the
-// header: sizes from the tensor table, reads of a token from roles, caches from
-// the table "State" of docs/model.md.
+// InspectCommand.cpp - what follows from the header alone: sizes from the
+// tensor table, reads of a token from roles, caches from the table "State" of
+// docs/model.md.
 #include "tools/InspectCommand.h"
 
 #include "models/WeightMap.h"
 #include "runtime/Admission.h"
-#include "runtime/DecodeTables.h"
+#include "tools/InspectReadings.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
 #include <map>
 #include <ostream>
 
 namespace ds4 {
 namespace {
 
-/// Blocks of type 107 that are looked at in each tensor.
-constexpr uint64_t kSampledBlocks = 4096;
-/// As the loader refuses (WeightCheck): in affine files the offset byte is
-/// greater in 0.86 of the unequal pairs, in dual files in 0.52.
-constexpr double kAffineShare = 0.7;
-
 std::string counted(uint64_t number, std::string_view what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
-
-std::string percent(double share) {
-  return fmt::format("{:.0f} %", 100 * share);
-}
-
-/// One block of lines: `label` in front of the first.
-std::string section(std::string_view label,
-                    const std::vector<std::string> &lines) {
-  std::string text;
-  for (const std::string &line : lines) {
-    text += fmt::format("{:<10} {}\n", label, line);
-    label = "";
-  }
-  return text;
-}
-
-//===----------------------------------------------------------------------===//
-// Types and their readings
-//===----------------------------------------------------------------------===//
-
-struct TypeUse {
-  uint64_t tensors = 0, bytes = 0, elements = 0;
-};
-
-std::map<uint32_t, TypeUse> typeUses(const Gguf &gguf) {
-  std::map<uint32_t, TypeUse> uses;
-  for (const GgufTensor &tensor : gguf.tensors()) {
-    TypeUse &use = uses[tensor.typeId];
-    ++use.tensors;
-    use.bytes += tensor.bytes;
-    use.elements += tensor.elements();
-  }
-  return uses;
-}
-
-std::string_view nameOf(uint32_t typeId) {
-  auto format = weightFormatFromId(typeId);
-  return format ? weightFormatInfo(*format).name : "unknown";
-}
-
-std::string typesText(const Gguf &gguf) {
-  std::vector<std::string> lines{fmt::format("{:>4} {:<20} {:>8} {:>11} {:>9}",
-                                             "id", "name", "tensors", "bytes",
-                                             "bits each")};
-  for (const auto &[id, use] : typeUses(gguf))
-    lines.push_back(fmt::format("{:>4} {:<20} {:>8} {:>11} {:>9.4g}", id,
-                                nameOf(id), use.tensors, formatBytes(use.bytes),
-                                8 * static_cast<double>(use.bytes) /
-                                    static_cast<double>(use.elements)));
-  return section("types", lines);
-}
-
-/// The scale bytes of samples of all tensors of type 107.
-struct PairSample {
-  uint64_t blocks = 0, unequal = 0, greater = 0, invalid = 0;
-  /// Largest share of blocks of a tensor whose second byte is greater.
-  double mostGreater = 0;
-};
-
-Result<PairSample> samplePairs(const Gguf &gguf) {
-  const WeightFormatInfo &info = weightFormatInfo(WeightFormat::q2_0_rocmfp2);
-  std::ifstream file(gguf.path(), std::ios::binary);
-  PairSample sample;
-  for (const GgufTensor &tensor : gguf.tensors()) {
-    if (tensor.format() != WeightFormat::q2_0_rocmfp2)
-      continue;
-    const uint64_t blocks =
-        std::min(kSampledBlocks, tensor.bytes / info.blockBytes);
-    std::vector<uint8_t> bytes(blocks * info.blockBytes);
-    file.seekg(static_cast<std::streamoff>(tensor.fileOffset));
-    file.read(reinterpret_cast<char *>(bytes.data()),
-              static_cast<std::streamsize>(bytes.size()));
-    if (!file)
-      return ioError(fmt::format("cannot read tensor `{}` of {}", tensor.name,
-                                 gguf.path()));
-    uint64_t greater = 0;
-    for (uint64_t i = 0; i < blocks; ++i) {
-      const uint8_t first = bytes[i * info.blockBytes + 8],
-                    second = bytes[i * info.blockBytes + 9];
-      sample.unequal += first != second;
-      greater += second > first;
-      sample.invalid += (first > 0x7e) + (second > 0x7e);
-    }
-    sample.blocks += blocks;
-    sample.greater += greater;
-    sample.mostGreater =
-        std::max(sample.mostGreater,
-                 static_cast<double>(greater) / static_cast<double>(blocks));
-  }
-  return sample;
-}
-
-Result<std::vector<std::string>> reading107(const Gguf &gguf) {
-  DS4_ASSIGN(const PairSample it, samplePairs(gguf));
-  const double share = it.unequal ? static_cast<double>(it.greater) /
-                                        static_cast<double>(it.unequal)
-                                  : 0;
-  const bool refused = it.invalid || it.mostGreater > kAffineShare;
-  return std::vector<std::string>{
-      fmt::format("107 as dual: levels -1 0 1 2, a scale a half; {} "
-                  "blocks sampled:",
-                  it.blocks),
-      fmt::format("  second scale greater in {} of unequal pairs (dual 52, "
-                  "affine 86),",
-                  percent(share)),
-      fmt::format("  {} scale bytes above 0x7e (dual none);", it.invalid),
-      refused ? "  it is another reading, which the loader refuses"
-              : "  nothing speaks against it"};
-}
-
-/// How each id was read, and why so.
-Result<std::string> readingsText(const Gguf &gguf, const DecodeTables &tables) {
-  std::string ggml;
-  std::vector<std::string> lines;
-  for (const auto &[id, use] : typeUses(gguf)) {
-    if (id < kGgufFirstPrivateId) {
-      ggml += fmt::format("{}{}", ggml.empty() ? "" : ", ", id);
-      continue;
-    }
-    const WeightFormatInfo &info = weightFormatInfo(*weightFormatFromId(id));
-    if (info.format == WeightFormat::q2_0_rocmfp2) {
-      DS4_ASSIGN(std::vector<std::string> found, reading107(gguf));
-      lines.insert(lines.end(), found.begin(), found.end());
-    } else if (info.bookLevels) {
-      uint64_t experts = 0, learned = 0, rotated = 0;
-      for (const auto &[name, table] : tables)
-        if (table.format == info.format) {
-          experts += table.experts;
-          learned += static_cast<uint64_t>(
-              std::ranges::count(table.adaptive, uint8_t(1)));
-          rotated += static_cast<uint64_t>(
-              std::ranges::count(table.rotated, uint8_t(1)));
-        }
-      lines.push_back(fmt::format(
-          "{} as {} with learned levels: each tensor has a table entry,", id,
-          info.name));
-      lines.push_back(
-          learned == experts
-              ? fmt::format("  all {} matrices have learned levels", experts)
-              : fmt::format("  {} of {} matrices have learned levels, the "
-                            "others fixed ones",
-                            learned, experts));
-      if (rotated)
-        lines.push_back(fmt::format("  {} matrices are rotated, which needs "
-                                    "ds4c --h32=sylvester",
-                                    rotated));
-    } else {
-      lines.push_back(
-          fmt::format("{} as ROCmFPX {}: blocks of {} bytes fill the tensors",
-                      id, info.name, info.blockBytes));
-    }
-  }
-  if (!ggml.empty())
-    lines.insert(lines.begin(),
-                 ggml + " as ggml has them: ids below 100 have one meaning");
-  return section("readings", lines);
-}
-
-std::string tablesText(const Gguf &gguf,
-                       const std::vector<FoundDecodeTable> &found) {
-  std::vector<std::string> lines;
-  for (const FoundDecodeTable &table : found)
-    lines.push_back(fmt::format(
-        "{}: {}, {}{}", table.name,
-        table.entries() == 1 ? "1 entry"
-                             : fmt::format("{} entries", table.entries()),
-        formatBytes(table.bytes.size()),
-        gguf.find(table.name) ? " of metadata" : ""));
-  if (lines.empty())
-    lines.push_back("none: no type here needs one");
-  return section("tables", lines);
-}
-
-//===----------------------------------------------------------------------===//
-// The model, a token, the memory
-//===----------------------------------------------------------------------===//
 
 std::string modelText(const Gguf &gguf, const Hparams &h) {
   uint64_t sliding = 0, csa = 0, hca = 0;
   for (int64_t layer = 0; layer < h.layers; ++layer)
     ++(!h.compressRatios[layer] ? sliding : h.hasIndexer(layer) ? csa : hca);
-  return section(
+  return inspectSection(
       "model",
       {fmt::format("{} (deepseek4), GGUF {}, {} in {}", h.name, gguf.version(),
                    formatBytes(gguf.fileBytes()),
                    counted(gguf.tensors().size(), "tensor")),
        fmt::format("{} of width {}: {} sliding, {} CSA, {} HCA",
                    counted(h.layers, "layer"), h.hidden, sliding, csa, hca),
-       fmt::format("{} of {}, window {}, vocabulary {}, up to {} positions",
+       fmt::format("{} of {}, window {}, vocabulary {}, {} positions",
                    counted(h.heads, "head"), h.headDim, h.window, h.vocab,
                    h.contextLength),
        fmt::format("{} experts, {} routed and 1 shared a token; {} by token id",
@@ -269,11 +86,11 @@ std::string tokenText(const std::vector<const WeightRef *> &weights,
       fmt::format("{} of weights read a decoded token", formatBytes(total))};
   for (std::string_view role : {"routed experts", "shared experts", "attention",
                                 "output head", "the rest"})
-    lines.push_back(fmt::format(
-        "{:>10} {:>4} {}", formatBytes(roles[role]),
-        percent(static_cast<double>(roles[role]) / static_cast<double>(total)),
-        role));
-  return section("token", lines);
+    lines.push_back(fmt::format("{:>10} {:>4} {}", formatBytes(roles[role]),
+                                percentText(static_cast<double>(roles[role]) /
+                                            static_cast<double>(total)),
+                                role));
+  return inspectSection("token", lines);
 }
 
 /// Bytes of a cached row (StateType::getRowBytes).
@@ -320,30 +137,30 @@ std::string memoryText(uint64_t weights, const Hparams &h,
   const uint64_t need = weights + caches;
   const uint64_t limit = options.memory ? options.memory : availableMemory();
   const std::string_view who = options.memory ? "given" : "available here";
-  std::vector<std::string> lines{
-      fmt::format("{} weights + {} caches of {} positions (kv {}) = {}",
-                  formatBytes(weights), formatBytes(caches), context,
-                  options.kv, formatBytes(need))};
+  std::vector<std::string> lines{fmt::format(
+      "{} weights + {} caches of {} positions (kv {})", formatBytes(weights),
+      formatBytes(caches), context, options.kv)};
   if (limit == 0) {
     lines.push_back("this machine does not say how much is available: give "
                     "--memory=SIZE");
   } else if (need <= limit) {
-    lines.push_back(fmt::format("fits into the {} {}; {} left for activations",
-                                formatBytes(limit), who,
+    lines.push_back(fmt::format("{} fit into the {} {}, {} are left",
+                                formatBytes(need), formatBytes(limit), who,
                                 formatBytes(limit - need)));
   } else {
     fits = options.memory == 0;
-    lines.push_back(fmt::format("does not fit into the {} {}: {} too much",
-                                formatBytes(limit), who,
+    lines.push_back(fmt::format("{} do not fit into the {} {}: {} too much",
+                                formatBytes(need), formatBytes(limit), who,
                                 formatBytes(need - limit)));
   }
-  return section("memory", lines);
+  return inspectSection("memory", lines);
 }
 
 } // namespace
 
 Result<Inspection> inspectModel(const InspectOptions &options) {
-  DS4_ASSIGN(const Gguf gguf, Gguf::open(options.model));
+  DS4_ASSIGN(Gguf gguf, Gguf::open(options.model));
+  gguf.readFp2As(options.fp2);
   DS4_ASSIGN(const Hparams h, readHparams(gguf));
   DS4_ASSIGN(const ModelWeights model, mapWeights(gguf, h));
   DS4_ASSIGN(const std::vector<FoundDecodeTable> found, findDecodeTables(gguf));
@@ -359,9 +176,9 @@ Result<Inspection> inspectModel(const InspectOptions &options) {
   Inspection result;
   result.text = modelText(gguf, h) + typesText(gguf);
   DS4_ASSIGN(const std::string readings, readingsText(gguf, tables));
-  result.text += readings + tablesText(gguf, found);
+  result.text += readings + tablesText(gguf, found, tables);
   if (const size_t ignored = gguf.tensors().size() - weights.size())
-    result.text += section(
+    result.text += inspectSection(
         "unused", {fmt::format("{} that the model's graph does not read",
                                counted(ignored, "tensor"))});
   result.text += tokenText(weights, h);
@@ -376,6 +193,7 @@ usage: ds4run inspect MODEL.gguf [options]
                      does not (default: what this machine has, exit code 0)
   --context=N        positions that the caches are for (default 65536)
   --kv=fp8|f16|f32   storage of cached rows (default fp8)
+  --fp2=READING      dual|affine|fp2s|s40: type 107, as ds4c (default dual)
 Activations come on top: ds4run BUNDLE --print-bundle says how much they take.
 example: ds4run inspect v4.gguf --memory=128GB
 )";
@@ -391,6 +209,13 @@ void addInspectOptions(CLI::App &command, InspectOptions &options) {
       ->check(CLI::Range(128, 1048576));
   command.add_option("--kv", options.kv)
       ->check(CLI::IsMember({"fp8", "f16", "f32"}));
+  command
+      .add_option_function<std::string>("--fp2",
+                                        [&options](const std::string &name) {
+                                          options.fp2 =
+                                              *fp2ReadingFromName(name);
+                                        })
+      ->check(CLI::IsMember({"dual", "affine", "fp2s", "s40"}));
 }
 
 int runInspectCommand(const InspectOptions &options, std::ostream &out,

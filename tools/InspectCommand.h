@@ -1,10 +1,11 @@
 // InspectCommand.h - `ds4run inspect`: what a model file holds, how its types
 // are read, what a decoded token reads, and whether it fits into memory. Needs
-// neither bundle nor device and reads no weights but samples of type 107.
+// neither bundle nor device and reads no weights but samples of scale bytes.
 #ifndef DS4_TOOLS_INSPECTCOMMAND_H
 #define DS4_TOOLS_INSPECTCOMMAND_H
 
 #include "runtime/Result.h"
+#include "runtime/WeightFormats.h"
 
 #include <cstdint>
 #include <iosfwd>
@@ -21,6 +22,7 @@ struct InspectOptions {
   uint64_t memory = 0;      ///< bytes to fit into; 0: what this machine has
   uint32_t context = 65536; ///< positions of the caches
   std::string kv = "fp8";   ///< storage of cached rows: fp8, f16, f32
+  Fp2Reading fp2 = Fp2Reading::dual; ///< what tensors of type 107 mean
 };
 
 /// What was found out about a file.

@@ -7,8 +7,27 @@
 
 namespace ds4 {
 
+/// Says how the bundle reads tensors of type 107, if the file has some.
+static void printFp2Reading(const Plan &plan, const Gguf &file) {
+  size_t tensors = 0;
+  std::string_view reading;
+  for (const WeightDesc &weight : plan.weights) {
+    const GgufTensor *tensor = file.findTensor(weight.name);
+    if (!tensor ||
+        tensor->typeId != weightFormatInfo(WeightFormat::q2_0_rocmfp2).typeId)
+      continue;
+    ++tensors;
+    reading = fp2ReadingName(weight.format);
+  }
+  if (tensors)
+    fmt::print(stderr,
+               "ds4run: {} tensors of type 107 are read as {} (ds4c --fp2)\n",
+               tensors, reading);
+}
+
 Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
                                              const RunOptions &options) {
+  printFp2Reading(bundle.plan, file);
   SessionOptions sessionOptions;
   sessionOptions.threads = options.threads;
   sessionOptions.prefillChunk = options.prefillChunk;

@@ -24,6 +24,7 @@ TEST(WeightFormats, ReadingsOfType107) {
     const std::optional<Fp2Reading> reading = fp2ReadingFromName(name);
     ASSERT_TRUE(reading) << name;
     const WeightFormat format = fp2Format(*reading);
+    EXPECT_EQ(fp2ReadingName(format), name);
     EXPECT_TRUE(weightFormatMayBe(format, 107)) << name;
     EXPECT_FALSE(weightFormatMayBe(format, 106)) << name;
     EXPECT_TRUE(*reading == Fp2Reading::dual ||

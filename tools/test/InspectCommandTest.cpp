@@ -5,11 +5,13 @@
 
 #include "runtime/Gguf.h"
 #include "runtime/GgufWriter.h"
+#include "test/e2e/FlashFile.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <unistd.h>
 
 using namespace ds4;
@@ -50,9 +52,9 @@ protected:
   }
 
   Result<Inspection> inspect() {
-    InspectOptions options;
     options.model = path;
-    options.memory = uint64_t(1) << 40;
+    if (!options.memory)
+      options.memory = uint64_t(1) << 40;
     return inspectModel(options);
   }
   std::string text() {
@@ -62,6 +64,7 @@ protected:
 
   std::filesystem::path path;
   GgufWriter writer;
+  InspectOptions options;
 };
 
 /// A gumix table of gate and up experts of `layers` layers; experts are
@@ -96,10 +99,16 @@ TEST_F(InspectTest, CountsTablesOfLearnedLevels) {
   write(WeightFormat::q2_1_rocmfp2_mix);
   const std::string found = text();
   EXPECT_THAT(found, HasSubstr("106 q2_1_rocmfp2_mix           12"));
-  EXPECT_THAT(found, HasSubstr("106 as q2_1_rocmfp2_mix with learned levels"));
-  EXPECT_THAT(found, HasSubstr("84 of 96 matrices have learned levels, the "
+  EXPECT_THAT(found, HasSubstr("106 as q2_1_rocmfp2_mix: learned levels, "));
+  EXPECT_THAT(found, HasSubstr("84 of 96 experts have learned levels, the "
                                "others fixed ones"));
-  EXPECT_THAT(found, HasSubstr("deepseek4.gumix.sidecar: 12 entries, "));
+  EXPECT_THAT(found, HasSubstr("gumix: 12 entries, "));
+  EXPECT_THAT(found, HasSubstr("; 12 used, 0 of tensors of other types\n"));
+  EXPECT_THAT(found, HasSubstr("key deepseek4.gumix.sidecar\n"));
+  EXPECT_THAT(found, HasSubstr("6 of ffn_gate_exps, 8 experts, 2 books of 4 "
+                               "levels, layers 0-5\n"));
+  EXPECT_THAT(found,
+              HasSubstr("49152 blocks sampled, 0 scale bytes invalid\n"));
 }
 
 TEST_F(InspectTest, SaysThatATableIsMissing) {
@@ -110,21 +119,73 @@ TEST_F(InspectTest, SaysThatATableIsMissing) {
 
 TEST_F(InspectTest, SaysThatBytesLookLikeAnotherReading) {
   write(WeightFormat::q2_0_rocmfp2, {0, 0, 0, 0, 0, 0, 0, 0, 3, 4});
-  EXPECT_THAT(text(), HasSubstr("second scale greater in 100 %"));
-  EXPECT_THAT(text(), HasSubstr("another reading, which the loader refuses"));
+  EXPECT_THAT(text(), HasSubstr("second byte greater in 100 %"));
+  EXPECT_THAT(text(), HasSubstr("it looks affine: as dual the loader refuses"));
+  options.fp2 = Fp2Reading::affine;
+  EXPECT_THAT(text(), HasSubstr("107 as affine: code * scale - offset"));
+  EXPECT_THAT(text(), HasSubstr("as --fp2 says, since the file does not"));
+  EXPECT_THAT(text(), HasSubstr("nothing speaks against it"));
+  EXPECT_THAT(text(), HasSubstr("107 q2_0_rocmfp2_affine"));
 }
 
 TEST_F(InspectTest, SaysThatAScaleByteIsTooLarge) {
   write(WeightFormat::q2_0_rocmfp2, {0, 0, 0, 0, 0, 0, 0, 0, 0x83, 3});
   EXPECT_THAT(text(), HasSubstr("49152 scale bytes above 0x7e"));
-  EXPECT_THAT(text(), HasSubstr("another reading, which the loader refuses"));
+  EXPECT_THAT(text(), HasSubstr("it is fp2s or damaged: as dual the loader "
+                                "refuses"));
+  options.fp2 = Fp2Reading::fp2s; // 0x83 is scale 3, negated
+  EXPECT_THAT(text(), HasSubstr("nothing speaks against it"));
 }
 
 TEST_F(InspectTest, FindsNothingAgainstDual) {
   write(WeightFormat::q2_0_rocmfp2,
         {0, 0, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3});
-  EXPECT_THAT(text(), HasSubstr("second scale greater in 50 %"));
+  EXPECT_THAT(text(), HasSubstr("second byte greater in 50 %"));
   EXPECT_THAT(text(), HasSubstr("nothing speaks against it"));
+  EXPECT_THAT(text(), HasSubstr("bytes cannot tell dual and s40 apart"));
+  options.fp2 = Fp2Reading::affine;
+  EXPECT_THAT(text(), HasSubstr("it looks dual or s40: as affine the loader "
+                                "refuses"));
+}
+
+TEST_F(InspectTest, SaysThatAScaleByteIsInvalid) {
+  writer.set("deepseek4.gumix.sidecar", GgufValue::of(gumixTable(6)));
+  write(WeightFormat::q2_1_rocmfp2_mix, {0, 0, 0, 0, 0, 0, 0, 0, 3, 0xff});
+  EXPECT_THAT(text(), HasSubstr("49152 scale bytes invalid: it is refused\n"));
+}
+
+TEST_F(InspectTest, ExplainsThePublishedMixFile) {
+  const FlashFile flash(FlashFile::Recipe::mix);
+  Status written = flash.writer.writeSparse(path);
+  ASSERT_TRUE(written) << written.error().text;
+  options.memory = 128'000'000'000;
+  const std::string found = text();
+  for (const char *line : {
+           "Flash (deepseek4), GGUF 3, 98.29 GB in 1328 tensors\n",
+           "43 layers of width 4096: 2 sliding, 21 CSA, 20 HCA\n",
+           "256 experts, 6 routed and 1 shared a token; 3 layers by token id\n",
+           " 101 q4_0_rocmfp4_fast         660     3.58 GB      4.25\n",
+           " 105 q3_1_rocmfp3_mix           28    26.31 GB       3.5\n",
+           " 106 q2_1_rocmfp2_mix          101    67.78 GB       2.5\n",
+           "  all 7168 experts have learned levels\n",
+           "  all 25856 experts have learned levels\n",
+           // Sizes of the tables in the published file.
+           "p4mix: 43 entries, 375.3 KB; 28 used, 15 of tensors of other types",
+           "gumix: 101 entries, 442.4 KB; 101 used, 0 of tensors of other",
+           "28 of ffn_down_exps, 256 experts, 2 books of 8 levels, layers "
+           "15-42\n",
+           "15 of ffn_down_exps, 256 experts, 2 books of 4 levels, layers "
+           "0-14\n",
+           "98.59 GB fit into the 128.00 GB given, 29.41 GB are left\n",
+       })
+    EXPECT_THAT(found, HasSubstr(line));
+  options.memory = 96'000'000'000;
+  Result<Inspection> inspection = inspect();
+  ASSERT_TRUE(inspection);
+  EXPECT_FALSE(inspection->fits);
+  std::istringstream lines(found);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST_F(InspectTest, RefusesAnotherArchitecture) {
