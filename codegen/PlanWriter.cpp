@@ -345,10 +345,13 @@ FailureOr<Manifest> emitManifest(ModuleOp module) {
   auto layers = module->getAttrOfType<IntegerAttr>("ds4.layers");
   auto vocab = module->getAttrOfType<IntegerAttr>("ds4.vocab");
   auto context = module->getAttrOfType<IntegerAttr>("ds4.context");
-  if (!name || !fingerprint || !profile || !layers || !vocab || !context)
+  auto rollback = module->getAttrOfType<IntegerAttr>("ds4.most_rollback");
+  if (!name || !fingerprint || !profile || !layers || !vocab || !context ||
+      !rollback)
     return module.emitOpError()
            << "lacks one of ds4.model_name, ds4.fingerprint, ds4.profile, "
-              "ds4.layers, ds4.vocab, ds4.context: it was not written by ds4c";
+              "ds4.layers, ds4.vocab, ds4.context, ds4.most_rollback: it was "
+              "not written by ds4c";
   Manifest manifest;
   manifest.modelName = name.str();
   manifest.fingerprint = fingerprint.str();
@@ -358,6 +361,7 @@ FailureOr<Manifest> emitManifest(ModuleOp module) {
   manifest.layers = layers.getInt();
   manifest.vocab = vocab.getInt();
   manifest.context = context.getInt();
+  manifest.mostRollback = rollback.getInt();
   return manifest;
 }
 

@@ -471,6 +471,7 @@ Result<OwningOpRef<ModuleOp>> buildDeepSeekV4(const Gguf &gguf,
   op->setAttr("ds4.layers", b.getI64IntegerAttr(hparams.layers));
   op->setAttr("ds4.vocab", b.getI64IntegerAttr(hparams.vocab));
   op->setAttr("ds4.context", b.getI64IntegerAttr(profile.context));
+  op->setAttr("ds4.most_rollback", b.getI64IntegerAttr(profile.verifyWidth));
   op->setAttr("ds4.profile", b.getDictionaryAttr(settings));
 
   b.setInsertionPointToEnd(op.getBody());

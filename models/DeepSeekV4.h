@@ -15,7 +15,7 @@ namespace ds4 {
 
 /// Discardable attributes of the module, all that later stages need besides
 /// the graph: ds4.model_name, ds4.fingerprint (strings), ds4.layers, ds4.vocab,
-/// ds4.context (i64), ds4.profile (dictionary of strings).
+/// ds4.context, ds4.most_rollback (i64), ds4.profile (dictionary of strings).
 ///
 /// Functions: @decode (T = 1, one logits row), @verify (T = verify_width, a
 /// logits row for each token; none if that is 1 or no less than a chunk) and

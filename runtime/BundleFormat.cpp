@@ -220,6 +220,7 @@ template <typename Archive> static void describe(Archive &json, Manifest &it) {
   json.field("layers", it.layers);
   json.field("vocab", it.vocab);
   json.field("context", it.context);
+  json.field("most_rollback", it.mostRollback);
   json.field("plan_hash", it.planHash);
   json.field("units", it.units);
   json.field("objects", it.objects);

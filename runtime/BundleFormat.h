@@ -218,6 +218,9 @@ struct Manifest {
   std::string fingerprint; ///< Gguf::fingerprint() of the model
   std::map<std::string, std::string> profile;
   uint32_t layers = 0, vocab = 0, context = 0;
+  /// Tokens that a rollback may take back: what the rings are laid out for
+  /// (docs/model.md, "State").
+  uint32_t mostRollback = 0;
   std::string planHash;
   std::vector<UnitDesc> units;
   std::vector<ObjectDesc> objects;

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <chrono>
 
 namespace ds4 {
@@ -19,18 +18,6 @@ namespace {
 /// Phases that compute the next tokens of the sequence; they are free to stand
 /// in for each other.
 constexpr std::string_view kPhases[] = {"decode", "prefill", "verify"};
-
-/// Tokens that a rollback may take back: the bundle's rings are laid out for
-/// the profile's verify_width (docs/model.md, "State").
-uint32_t rollbackLimitOf(const Manifest &manifest) {
-  auto width = manifest.profile.find("verify_width");
-  uint32_t limit = 0;
-  if (width != manifest.profile.end()) {
-    const std::string &text = width->second;
-    std::from_chars(text.data(), text.data() + text.size(), limit);
-  }
-  return limit;
-}
 
 int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -80,8 +67,7 @@ int64_t rowPosition(RowRatio ratio, const Step &step, int64_t row) {
 
 Session::Session(Bundle bundle, std::unique_ptr<Device> device,
                  const SessionOptions &options)
-    : bundle(std::move(bundle)), device(std::move(device)), options(options),
-      rollbackLimit(rollbackLimitOf(this->bundle.manifest)) {}
+    : bundle(std::move(bundle)), device(std::move(device)), options(options) {}
 
 Session::~Session() {
   for (void *memory : allocations)
@@ -320,12 +306,12 @@ Status Session::rollback(uint32_t position) {
     return invalidInput(fmt::format(
         "cannot roll forward to position {}, the sequence has {} tokens",
         position, currentPosition));
-  if (position != 0 && position + rollbackLimit < highWater)
+  if (position != 0 && position + mostRollback() < highWater)
     return invalidInput(fmt::format(
         "cannot roll back to position {} after position {} was written: at "
         "most {} tokens can be taken back; roll back to 0 and process the "
         "tokens again",
-        position, highWater, rollbackLimit));
+        position, highWater, mostRollback()));
   currentPosition = position;
   if (position == 0)
     highWater = 0;
@@ -352,7 +338,7 @@ Result<Logits> Session::forward(std::span<const int32_t> ids,
       return invalidInput(fmt::format(
           "token {} at position {} is not in the vocabulary of {} tokens",
           ids[i], currentPosition + i, vocab()));
-  if (currentPosition != 0 && currentPosition + rollbackLimit < highWater)
+  if (currentPosition != 0 && currentPosition + mostRollback() < highWater)
     return invalidInput(fmt::format(
         "the state after position {} was lost in a step that failed; roll back "
         "to 0 and process the tokens again",

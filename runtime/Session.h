@@ -94,7 +94,7 @@ public:
 
   /// Tokens that rollback() can take back: the bundle's rings keep what is
   /// needed to undo a verify step.
-  uint32_t mostRollback() const { return rollbackLimit; }
+  uint32_t mostRollback() const { return bundle.manifest.mostRollback; }
   /// Number of tokens in the sequence.
   uint32_t position() const { return currentPosition; }
   uint32_t context() const { return bundle.manifest.context; }
@@ -165,7 +165,6 @@ private:
   std::vector<Function> phases;       ///< those that forward() runs
   std::vector<BoundFunction> boundPhases;
 
-  uint32_t rollbackLimit = 0;
   uint32_t currentPosition = 0;
   /// One past the last position that a step has written since the sequence was
   /// empty: what limits rollback.

@@ -29,7 +29,7 @@
 // CHECK-NEXT:     "chosen": "[[E]]",
 // CHECK-NEXT:     "used": 2,
 // CHECK-NEXT:     "experts": 8,
-module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128} {
+module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128, ds4.most_rollback = 4} {
   func.func @prefill(%tokens: tensor<4xi32>) -> (tensor<4x8xf32>, tensor<4xi32>) {
     %embedding = ds4.weight "token_embd.weight" : !ds4.weight<96x128xf16>
     %router = ds4.weight "router" : !ds4.weight<8x128xf32>

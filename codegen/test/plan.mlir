@@ -48,7 +48,7 @@
 // CHECK-NEXT:   "value_limit": 0,
 // CHECK-NEXT:   "layout": "file"
 // CHECK-NOT:    unused
-module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128} {
+module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128, ds4.most_rollback = 4} {
   func.func @prefill(%tokens: tensor<8xi32>) -> (tensor<2x96xf32>, tensor<2xi32>) {
     %unused = ds4.weight "unused" : !ds4.weight<96x64xf16>
     %table = ds4.weight "token_embd.weight" : !ds4.weight<96x64xf16>

@@ -26,7 +26,7 @@
 // CHECK-NEXT: DS4_ENTRY([[LINEAR]])
 // CHECK-EMPTY:
 // COUNT: {{^}}5{{$}}
-module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128} {
+module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128, ds4.most_rollback = 4} {
   func.func @decode(%tokens: tensor<1xi32>) -> (tensor<1x96xf32>, tensor<1xi32>) {
     %table = ds4.weight "token_embd.weight" : !ds4.weight<96x64xf16>
     %gain = ds4.weight "output_norm.weight" : !ds4.weight<64xf32>

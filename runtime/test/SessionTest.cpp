@@ -81,7 +81,7 @@ protected:
     bundle.path = "test.ds4b";
     bundle.manifest.fingerprint = file->fingerprint();
     bundle.manifest.vocab = kVocab;
-    bundle.manifest.profile["verify_width"] = "9";
+    bundle.manifest.mostRollback = 9;
     bundle.manifest.context = kContext;
     bundle.manifest.objects.push_back({"fake", "objects/fake/x", "", "", ""});
     bundle.plan.functions = {phase("prefill", 8, 2), phase("decode", 1, 1)};
@@ -236,7 +236,7 @@ TEST_F(SessionTest, RefusesTokensOutsideTheVocabulary) {
 }
 
 TEST_F(SessionTest, RollbackIsBoundedByTheRings) {
-  bundle.manifest.profile["verify_width"] = "4";
+  bundle.manifest.mostRollback = 4;
   auto session = opened();
   ASSERT_TRUE(session->forward(someIds(20)));
   EXPECT_EQ(session->mostRollback(), 4u);
@@ -281,7 +281,7 @@ TEST_F(SessionTest, AFailedStepMayCostTheState) {
   EXPECT_EQ(session->position(), 8u);
   ASSERT_TRUE(session->forward(someIds(1))); // 8 written, 9 allowed
 
-  bundle.manifest.profile["verify_width"] = "4";
+  bundle.manifest.mostRollback = 4;
   session = opened();
   ASSERT_TRUE(session->forward(std::span(ids).first(8)));
   ASSERT_FALSE(session->forward(std::span(ids).subspan(8)));
