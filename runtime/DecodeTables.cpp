@@ -417,7 +417,7 @@ Result<DecodeTables> readDecodeTables(const Gguf &gguf, Rotations rotations) {
     if (!isAdaptive(tensor.format()))
       continue;
     needed = true;
-    if (kindOf(tensor) == DecodeTableKind::dmix && !hasDense &&
+    if (decodeTableKind(tensor) == DecodeTableKind::dmix && !hasDense &&
         gguf.find(kForeignKey))
       return invalidInput(fmt::format(
           "\"{}\" is type {}, and the only table for it is {}, which is for "

@@ -164,21 +164,28 @@ Result<std::vector<std::string>> reading107(const Gguf &gguf,
 std::vector<std::string> learnedReading(uint32_t typeId,
                                         const WeightFormatInfo &info,
                                         const DecodeTables &tables) {
-  uint64_t experts = 0, learned = 0;
+  uint64_t matrices = 0, learned = 0, rotated = 0;
   for (const auto &[name, table] : tables)
     if (table.format == info.format) {
-      experts += table.experts;
+      matrices += table.experts;
       learned +=
           static_cast<uint64_t>(std::ranges::count(table.adaptive, uint8_t(1)));
+      rotated +=
+          static_cast<uint64_t>(std::ranges::count(table.rotated, uint8_t(1)));
     }
-  return {
+  std::vector<std::string> lines{
       fmt::format("{} as {}: learned levels, each tensor has its table,",
                   typeId, info.name),
-      learned == experts
-          ? fmt::format("  all {} experts have learned levels", experts)
-          : fmt::format("  {} of {} experts have learned levels, the others "
+      learned == matrices
+          ? fmt::format("  all {} matrices have learned levels", matrices)
+          : fmt::format("  {} of {} matrices have learned levels, the others "
                         "fixed ones",
-                        learned, experts)};
+                        learned, matrices)};
+  if (rotated)
+    lines.push_back(fmt::format("  {} matrices are rotated, which needs "
+                                "ds4c --h32=sylvester",
+                                rotated));
+  return lines;
 }
 
 //===----------------------------------------------------------------------===//

@@ -123,7 +123,7 @@ TEST_F(InterpreterTest, RefusesWhatDoesNotFit) {
     EXPECT_FALSE(result);
     return result ? "" : result.error().text;
   };
-  EXPECT_THAT(errorOf("verify", {1}, 1), HasSubstr("no function @verify"));
+  EXPECT_THAT(errorOf("draft", {1}, 1), HasSubstr("no function @draft"));
   EXPECT_THAT(errorOf("decode", {1, 2}, 1), HasSubstr("takes 1 to 1 tokens"));
   EXPECT_THAT(errorOf("prefill", {1, 2}, 3), HasSubstr("asked: 2 and 3"));
   EXPECT_THAT(errorOf("decode", {2048}, 1),

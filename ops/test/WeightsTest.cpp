@@ -244,10 +244,11 @@ TEST(Weights, ProductsWithInt8BooksEqualTheOracles) {
       for (u32 b = 0; b < kColumns / 32; ++b) {
         const i8 *at = reinterpret_cast<const i8 *>(codes.data()) + 32 * b;
         const float d = random.uniform(), acc = 100.0f * random.uniform();
-        ASSERT_EQ(bits_of(blockDot(row.data(), b, at, d, acc, books.data())),
-                  bits_of(ds4::ref::blockDot(
-                      ds4::ref::weightBlock(format, row.data(), b, books.data()),
-                      at, d, acc)))
+        ASSERT_EQ(
+            bits_of(blockDot(row.data(), b, at, d, acc, books.data())),
+            bits_of(ds4::ref::blockDot(
+                ds4::ref::weightBlock(format, row.data(), b, books.data()), at,
+                d, acc)))
             << b;
       }
     }

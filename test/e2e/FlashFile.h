@@ -154,7 +154,7 @@ private:
 
   /// As in the published file, p4mix has entries of all layers.
   void mixTables() {
-    quant::MixTables tables;
+    quant::MixTables tables(8);
     auto entry = [&](uint64_t i, const char *role, std::vector<uint64_t> dims,
                      WeightFormat format) {
       const unsigned levels = weightFormatInfo(format).bookLevels;

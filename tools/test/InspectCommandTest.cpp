@@ -100,7 +100,7 @@ TEST_F(InspectTest, CountsTablesOfLearnedLevels) {
   const std::string found = text();
   EXPECT_THAT(found, HasSubstr("106 q2_1_rocmfp2_mix           12"));
   EXPECT_THAT(found, HasSubstr("106 as q2_1_rocmfp2_mix: learned levels, "));
-  EXPECT_THAT(found, HasSubstr("84 of 96 experts have learned levels, the "
+  EXPECT_THAT(found, HasSubstr("84 of 96 matrices have learned levels, the "
                                "others fixed ones"));
   EXPECT_THAT(found, HasSubstr("gumix: 12 entries, "));
   EXPECT_THAT(found, HasSubstr("; 12 used, 0 of tensors of other types\n"));
@@ -167,8 +167,8 @@ TEST_F(InspectTest, ExplainsThePublishedMixFile) {
            " 101 q4_0_rocmfp4_fast         660     3.58 GB      4.25\n",
            " 105 q3_1_rocmfp3_mix           28    26.31 GB       3.5\n",
            " 106 q2_1_rocmfp2_mix          101    67.78 GB       2.5\n",
-           "  all 7168 experts have learned levels\n",
-           "  all 25856 experts have learned levels\n",
+           "  all 7168 matrices have learned levels\n",
+           "  all 25856 matrices have learned levels\n",
            // Sizes of the tables in the published file.
            "p4mix: 43 entries, 375.3 KB; 28 used, 15 of tensors of other types",
            "gumix: 101 entries, 442.4 KB; 101 used, 0 of tensors of other",
