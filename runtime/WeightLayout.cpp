@@ -1,5 +1,5 @@
-// WeightLayout.cpp - the copies are by the largest power of two that divides
-// both a part and a unit, so that no piece is cut and each is one instruction.
+// WeightLayout.cpp - arithmetic of rows and the copies, which must keep up with
+// the disk.
 #include "runtime/WeightLayout.h"
 
 #include <algorithm>
@@ -68,51 +68,84 @@ std::optional<LaneRow> LaneRow::of(WeightFormat format, uint64_t elements) {
   return row;
 }
 
-/// Calls copy(offset in the row, offset in the packed row) for every piece of
-/// kPiece bytes of a plane.
-template <uint32_t kPiece, typename Copy>
-static void eachPiece(const LaneRow &row, const LaneRow::Plane &plane,
-                      Copy copy) {
-  const uint64_t inUnit = plane.unit - 1;
-  for (uint64_t segment = 0; segment < kSegments; ++segment) {
-    uint64_t from =
-        segment * row.segmentBlocks * row.blockBytes + plane.partOffset;
-    const uint64_t to = plane.begin + segment * plane.unit;
-    uint64_t at = 0; // in the segment's parts
-    for (uint32_t block = 0; block < row.segmentBlocks; ++block) {
-      for (uint32_t i = 0; i < plane.partBytes; i += kPiece, at += kPiece)
-        copy(from + i, to + (at & ~inUnit) * kSegments + (at & inUnit));
-      from += row.blockBytes;
+namespace {
+
+/// One direction of the copy between a row and a packed row.
+enum class Way { pack, unpack };
+
+template <Way kWay>
+inline void copyBytes(std::byte *inFile, std::byte *packed, uint32_t count) {
+  if constexpr (kWay == Way::pack)
+    std::memcpy(packed, inFile, count);
+  else
+    std::memcpy(inFile, packed, count);
+}
+
+/// One plane of a row; sizes are constants, so that each copy is a move. Goes
+/// through as few blocks at a time as are whole units.
+template <Way kWay, uint32_t kPart, uint32_t kUnit>
+void copyPlane(const LaneRow &row, const LaneRow::Plane &plane,
+               std::byte *inFile, std::byte *packed) {
+  constexpr uint32_t kBytes = std::lcm(kPart, kUnit);
+  std::byte parts[kBytes];
+  inFile += plane.partOffset;
+  for (uint32_t segment = 0; segment < kSegments; ++segment) {
+    std::byte *units = packed + plane.begin + segment * kUnit;
+    for (uint32_t block = 0; block < row.segmentBlocks;
+         block += kBytes / kPart) {
+      const auto copyParts = [&] {
+        for (uint32_t i = 0; i < kBytes / kPart; ++i)
+          copyBytes<kWay>(inFile + i * row.blockBytes, parts + i * kPart,
+                          kPart);
+      };
+      const auto copyUnits = [&] {
+        for (uint32_t i = 0; i < kBytes / kUnit; ++i)
+          copyBytes<kWay>(parts + i * kUnit, units + kSegments * i * kUnit,
+                          kUnit);
+      };
+      if constexpr (kWay == Way::pack) {
+        copyParts();
+        copyUnits();
+      } else {
+        copyUnits();
+        copyParts();
+      }
+      inFile += kBytes / kPart * row.blockBytes;
+      units += kSegments * kBytes;
     }
   }
 }
 
-/// Calls copy(piece, offset, offset) as eachPiece does, for both planes;
-/// `piece` is an integral constant.
-template <typename Copy> static void eachPiece(const LaneRow &row, Copy copy) {
-  const auto walk = [&]<uint32_t kPiece>(const LaneRow::Plane &plane) {
-    eachPiece<kPiece>(row, plane, [&](uint64_t inFile, uint64_t packed) {
-      copy.template operator()<kPiece>(inFile, packed);
-    });
+/// Calls copyPlane with the plane's unit.
+template <Way kWay, uint32_t kPart>
+bool copyUnits(const LaneRow &row, const LaneRow::Plane &plane,
+               std::byte *inFile, std::byte *packed) {
+  if (plane.partBytes != kPart)
+    return false;
+  const auto copy = [&]<uint32_t... kUnits>() {
+    return (
+        (plane.unit == kUnits &&
+         (copyPlane<kWay, kPart, kUnits>(row, plane, inFile, packed), true)) ||
+        ...);
   };
-  for (const LaneRow::Plane &plane : row.planes)
-    switch (std::min(plane.unit, powerOfTwo(plane.partBytes))) {
-    case 1:
-      walk.template operator()<1>(plane);
-      break;
-    case 2:
-      walk.template operator()<2>(plane);
-      break;
-    case 4:
-      walk.template operator()<4>(plane);
-      break;
-    case 8:
-      walk.template operator()<8>(plane);
-      break;
-    default:
-      walk.template operator()<16>(plane);
-    }
+  return copy.template operator()<16, 8, 4, 2, 1>();
 }
+
+/// Both planes; every part that a format has is listed.
+template <Way kWay>
+void copyRow(const LaneRow &row, std::byte *inFile, std::byte *packed) {
+  const auto copy = [&]<uint32_t... kParts>(const LaneRow::Plane &plane) {
+    return (copyUnits<kWay, kParts>(row, plane, inFile, packed) || ...);
+  };
+  for (const LaneRow::Plane &plane : row.planes) {
+    [[maybe_unused]] const bool known =
+        copy.template operator()<1, 2, 4, 8, 12, 14, 16, 20, 24, 32, 64, 80, 96,
+                                 128, 160, 208>(plane);
+    assert(known && "a format whose parts are not listed");
+  }
+}
+
+} // namespace
 
 void LaneRow::pack(const std::byte *row, std::byte *packed) const {
   for (const Plane &plane : planes) {
@@ -120,15 +153,12 @@ void LaneRow::pack(const std::byte *row, std::byte *packed) const {
         plane.begin + uint64_t(kSegments) * segmentBlocks * plane.partBytes;
     std::fill(packed + end, packed + roundUp(end), std::byte{0});
   }
-  eachPiece(*this, [&]<uint32_t kPiece>(uint64_t inFile, uint64_t at) {
-    std::memcpy(packed + at, row + inFile, kPiece);
-  });
+  // Packing only reads `row`.
+  copyRow<Way::pack>(*this, const_cast<std::byte *>(row), packed);
 }
 
 void LaneRow::unpack(const std::byte *packed, std::byte *row) const {
-  eachPiece(*this, [&]<uint32_t kPiece>(uint64_t inFile, uint64_t at) {
-    std::memcpy(row + inFile, packed + at, kPiece);
-  });
+  copyRow<Way::unpack>(*this, row, const_cast<std::byte *>(packed));
 }
 
 uint64_t deviceRowBytes(WeightFormat format, WeightLayout layout,
