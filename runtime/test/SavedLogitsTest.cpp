@@ -92,7 +92,7 @@ TEST_F(SavedLogits, RowsComeBack) {
     for (uint32_t k = 0; k < kVocab; ++k)
       EXPECT_NEAR(row->logits[k], rows[i][k],
                   0.51f * (most - least) / 65535 + 1e-6f);
-    // What 16 bits do to the divergence is of second order.
+    // From the row itself, 16 bits are far by the square of a step.
     LogitComparison comparison;
     comparison.add(row->logits, row->best, rows[i]);
     EXPECT_LT(std::abs(comparison.meanKl()), 1e-7);
