@@ -30,6 +30,11 @@ config.substitutions.append(("%bin", os.path.join(config.ds4_build, "bin")))
 if config.ds4_sanitize:
     config.available_features.add("sanitized")
     config.environment["ASAN_OPTIONS"] = "detect_leaks=0"
+# What compiles kernels for NVIDIA's chips at load time.
+if any(os.path.exists(os.path.join(folder, "libnvrtc.so.13"))
+       for folder in ["/usr/local/cuda/lib64", "/usr/local/cuda-13.0/lib64",
+                      "/usr/lib/x86_64-linux-gnu"]):
+    config.available_features.add("nvrtc")
 # A folder of larger models and their reference dumps that are not in the tree:
 # ds4-tiny-f16.gguf, ds4-tiny-mix.gguf, ds4-tiny-gold.json, ....
 models = os.environ.get("DS4_MODELS")

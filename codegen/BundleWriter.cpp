@@ -34,20 +34,24 @@ std::string objectKey(const std::vector<Unit> &units, const Target &target) {
 /// The one file of an object's cache entry.
 static constexpr const char *kObjectName = "object";
 
-Result<std::string> buildObject(const std::vector<Unit> &units,
-                                const Target &target, const Cache &cache,
-                                const CompileOptions &options) {
+Result<std::optional<std::string>> buildObject(const std::vector<Unit> &units,
+                                               const Target &target,
+                                               const Cache &cache,
+                                               const CompileOptions &options) {
+  if (!target.hasObject())
+    return std::optional<std::string>();
   const std::string key = objectKey(units, target);
   if (std::optional<FileSet> cached = cache.load(key))
     if (auto it = cached->find(kObjectName); it != cached->end())
-      return it->second;
+      return std::optional(it->second);
   DS4_ASSIGN(std::string object, compileUnits(units, target, options));
   cache.store(key, {{kObjectName, object}});
-  return object;
+  return std::optional(std::move(object));
 }
 
 FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
-                    const Target &target, const std::string &object,
+                    const Target &target,
+                    const std::optional<std::string> &object,
                     const std::string &ir) {
   FileSet files;
   files["plan.json"] = planToJson(plan.plan);
@@ -64,11 +68,13 @@ FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
   for (const EmbeddedText *text : used)
     files[fmt::format("kernels/{}", text->path)] = text->text;
 
-  std::string objectFile = fmt::format("objects/{}/kernels.so", target.name);
-  files[objectFile] = object;
-  manifest.objects.push_back({std::string(target.name), objectFile,
-                              objectKey(plan.units, target),
-                              contentHash(object), std::string(target.cpu)});
+  if (object) {
+    std::string objectFile = fmt::format("objects/{}/kernels.so", target.name);
+    files[objectFile] = *object;
+    manifest.objects.push_back({std::string(target.name), objectFile,
+                                objectKey(plan.units, target),
+                                contentHash(*object), std::string(target.cpu)});
+  }
   manifest.tool = toolVersion();
   manifest.planHash = contentHash(files["plan.json"]);
   files["manifest.json"] = manifestToJson(manifest);

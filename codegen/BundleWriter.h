@@ -2,13 +2,14 @@
 #ifndef DS4_CODEGEN_BUNDLEWRITER_H
 #define DS4_CODEGEN_BUNDLEWRITER_H
 
-#include "codegen/Cache.h"
 #include "codegen/HostCompiler.h"
 #include "codegen/PlanWriter.h"
 #include "codegen/Target.h"
+#include "runtime/Cache.h"
 #include "runtime/Result.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace ds4::codegen {
@@ -19,15 +20,18 @@ std::string toolVersion();
 /// Key of the code object of `units`: every byte that decides it.
 std::string objectKey(const std::vector<Unit> &units, const Target &target);
 
-/// The code object, from the cache or compiled and then kept there.
-Result<std::string> buildObject(const std::vector<Unit> &units,
-                                const Target &target, const Cache &cache,
-                                const CompileOptions &options);
+/// The code object, from the cache or compiled and then kept there; nothing for
+/// a target without one.
+Result<std::optional<std::string>> buildObject(const std::vector<Unit> &units,
+                                               const Target &target,
+                                               const Cache &cache,
+                                               const CompileOptions &options);
 
 /// All files of the bundle. `manifest` has the model's facts; versions, hashes,
 /// units and objects are added. `ir` is the planned module as text.
 FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
-                    const Target &target, const std::string &object,
+                    const Target &target,
+                    const std::optional<std::string> &object,
                     const std::string &ir);
 
 /// Writes `files` as the directory `path`, whole or not at all; an older bundle

@@ -9,7 +9,9 @@ static constexpr Target kTargets[] = {
     // name, triple, cpu, language, link mode, wave size
     // x86-64-v3 (Haswell, Zen 1) has fma, which the numerics contract needs as
     // one instruction, and AVX2.
+    {"gfx1151", "", "", "", "", 32},
     {"host", "x86_64-unknown-linux-gnu", "x86-64-v3", "c++", "elf_x86_64", 32},
+    {"sm_90", "", "", "", "", 32},
 };
 
 std::span<const Target> targets() { return kTargets; }

@@ -11,11 +11,15 @@ namespace ds4::codegen {
 /// Facts of a target.
 struct Target {
   std::string_view name;     ///< as in bundles: "host"
-  std::string_view triple;   ///< for clang and LLVM
+  std::string_view triple;   ///< for clang and LLVM; empty: the runtime
+                             ///< compiles units (runtime/KernelBuild.h)
   std::string_view cpu;      ///< -target-cpu; for host also what it needs
   std::string_view language; ///< clang's -x
   std::string_view linkMode; ///< lld's -m
   unsigned waveSize;         ///< lanes of a wave
+
+  /// Whether a bundle has an object for it.
+  bool hasObject() const { return !triple.empty(); }
 };
 
 /// All targets, ascending by name.

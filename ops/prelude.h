@@ -16,6 +16,10 @@ typedef int i32;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+#if defined(__CUDACC_RTC__)
+#define __builtin_memcpy memcpy // as NVRTC calls it
+#endif
+
 #if defined(__AMDGCN__)
 #define DS4_TARGET_AMD 1
 #elif defined(__NVPTX__) || defined(__CUDA_ARCH__)
@@ -491,8 +495,13 @@ DS4_DEVICE bool last_block(u32 *ticket, u32 blocks) {
 /// A selection met a NaN in row `row`. Any such row may stay: several blocks
 /// may report, and the runtime refuses the step whichever it names.
 DS4_DEVICE void report_nan(StepStatus *status, u32 row) {
+#if defined(__CUDACC_RTC__)
+  *static_cast<volatile u32 *>(&status->row) = row;
+  *static_cast<volatile u32 *>(&status->launch) = 1;
+#else
   __atomic_store_n(&status->row, row, __ATOMIC_RELAXED);
   __atomic_store_n(&status->launch, 1u, __ATOMIC_RELAXED);
+#endif
 }
 
 #include "numbers.h"

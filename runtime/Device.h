@@ -3,14 +3,17 @@
 #ifndef DS4_RUNTIME_DEVICE_H
 #define DS4_RUNTIME_DEVICE_H
 
+#include "runtime/KernelBuild.h"
 #include "runtime/Result.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ds4 {
 
@@ -25,14 +28,29 @@ public:
   /// The target's name as in bundles: "host", "gfx1151", "sm_90".
   virtual std::string_view target() const = 0;
 
+  /// Memory of its own that is free now; nothing: it uses the host's.
+  virtual std::optional<uint64_t> availableBytes() { return std::nullopt; }
+
   /// Zeroed memory, aligned to 256 bytes and readable 16 bytes past the end.
   /// `what` names the buffer in the error text.
   virtual Result<void *> allocate(uint64_t bytes, std::string_view what) = 0;
   virtual void free(void *memory) = 0;
 
+  /// Memory of the host from which copyIn() is fast, aligned to 4096 bytes;
+  /// copies from it may go on until synchronize().
+  virtual Result<void *> allocateStaging(uint64_t bytes);
+  virtual void freeStaging(void *memory);
+
   virtual Status copyIn(void *device, const void *host, uint64_t bytes) = 0;
   virtual Status copyOut(void *host, const void *device, uint64_t bytes) = 0;
 
+  /// Compiles units for this device where a bundle has no object for it; null:
+  /// the device takes objects only. Error: the compiler is not there.
+  virtual Result<std::unique_ptr<RtcCompiler>> compiler() {
+    return std::unique_ptr<RtcCompiler>();
+  }
+  /// Loads what compiler() made.
+  virtual Status loadKernels(std::span<const KernelCode> kernels);
   /// Loads the code object of a bundle; replaces an earlier one.
   virtual Status loadObject(const std::filesystem::path &object) = 0;
   /// Error: the object has no such kernel.
@@ -50,6 +68,26 @@ public:
 /// The CPU: lanes are fibers, blocks are spread over `threads` threads (0: one
 /// a core).
 Result<std::unique_ptr<Device>> createHostDevice(unsigned threads);
+
+/// Whose driver: NVIDIA's or AMD's HIP.
+enum class GpuKind { cuda, hip };
+
+struct GpuInfo {
+  std::string name, target;
+  uint64_t totalBytes = 0;
+  int multiprocessors = 0;
+  int driverVersion = 0; ///< as the driver counts: 13000 is CUDA 13.0
+};
+
+/// Errors: no driver, no device.
+Result<std::vector<GpuInfo>> listGpus(GpuKind kind);
+
+/// Error besides: there is no device of this number.
+Result<std::unique_ptr<Device>> createGpuDevice(GpuKind kind, unsigned ordinal);
+
+/// From "host", "cuda", "hip", "cuda:1", ...; `threads` are the host's.
+Result<std::unique_ptr<Device>> createDevice(std::string_view name,
+                                             unsigned threads);
 
 } // namespace ds4
 

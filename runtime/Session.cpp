@@ -25,15 +25,18 @@ int64_t nowNs() {
       .count();
 }
 
-/// The bundle's object for `target`.
-Result<const ObjectDesc *> findObject(const Manifest &manifest,
-                                      std::string_view target) {
+/// The bundle's object for `target`, or null.
+const ObjectDesc *findObject(const Manifest &manifest,
+                             std::string_view target) {
+  const auto it =
+      std::ranges::find(manifest.objects, target, &ObjectDesc::target);
+  return it == manifest.objects.end() ? nullptr : &*it;
+}
+
+Error noObject(const Manifest &manifest, std::string_view target) {
   std::string others;
-  for (const ObjectDesc &object : manifest.objects) {
-    if (object.target == target)
-      return &object;
+  for (const ObjectDesc &object : manifest.objects)
     others += (others.empty() ? "" : ", ") + object.target;
-  }
   return invalidInput(
       fmt::format("the bundle is for {}, this device is {}: rebuild with ds4c "
                   "--target={}",
@@ -83,14 +86,20 @@ Result<std::unique_ptr<Session>> Session::open(Bundle bundle, const Gguf &file,
         "recompile with ds4c {}",
         bundle.path.string(), bundle.manifest.fingerprint, file.path(),
         file.fingerprint(), file.path()));
-  DS4_ASSIGN(const ObjectDesc *object,
-             findObject(bundle.manifest, device->target()));
-  if (device->target() == "host")
+  const ObjectDesc *object = findObject(bundle.manifest, device->target());
+  std::unique_ptr<RtcCompiler> compiler;
+  if (!object) {
+    DS4_ASSIGN(compiler, device->compiler());
+    if (!compiler)
+      return noObject(bundle.manifest, device->target());
+  } else if (object->target == "host") {
     DS4_TRY(checkCpu(*object));
+  }
   DS4_TRY(matchWeights(file, bundle.plan.weights));
 
   std::unique_ptr<Session> session(
       new Session(std::move(bundle), std::move(device), options));
+  session->compiler = std::move(compiler);
   DS4_TRY(session->load(file));
   return session;
 }
@@ -113,8 +122,9 @@ Status Session::load(const Gguf &file) {
   const Plan &plan = bundle.plan;
   need = memoryNeed(plan, options.load.stagingBytes());
   DS4_TRY(admit(need,
-                options.availableBytes ? *options.availableBytes
-                                       : availableMemory(),
+                options.availableBytes
+                    ? *options.availableBytes
+                    : device->availableBytes().value_or(availableMemory()),
                 context()));
 
   // Tables first: they are small and refuse more files than the weights do.
@@ -179,10 +189,16 @@ Status Session::load(const Gguf &file) {
   return Status::ok();
 }
 
+Status Session::loadKernels() {
+  if (const ObjectDesc *object = findObject(bundle.manifest, device->target()))
+    return device->loadObject(bundle.path / object->file);
+  DS4_ASSIGN(std::vector<KernelCode> kernels,
+             buildKernels(bundle, *compiler, Cache::ofUser(), options.build));
+  return device->loadKernels(kernels);
+}
+
 Status Session::bindAll() {
-  DS4_ASSIGN(const ObjectDesc *object,
-             findObject(bundle.manifest, device->target()));
-  DS4_TRY(device->loadObject(bundle.path / object->file));
+  DS4_TRY(loadKernels());
   uint32_t capacity = 1;
   size_t launches = 1;
   uint64_t mostTickets = 0;

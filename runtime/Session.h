@@ -26,6 +26,7 @@ struct SessionOptions {
   unsigned threads = 0;      ///< host target: 0 is one a core
   uint32_t prefillChunk = 0; ///< most tokens a step; 0: what the bundle allows
   LoadOptions load;
+  KernelBuildOptions build; ///< where the bundle has no object for the device
   /// Memory that may be used; absent: what the machine says is available.
   std::optional<uint64_t> availableBytes;
 };
@@ -69,12 +70,13 @@ struct SessionHooks {
 
 class Session {
 public:
-  /// Opens a bundle on its host target. Errors: `file` is not the model that
+  /// Opens a bundle on the host. Errors: `file` is not the model that
   /// the bundle was compiled for, the CPU lacks a feature, not enough memory
   /// (before anything is allocated), damaged weights.
   static Result<std::unique_ptr<Session>> open(Bundle bundle, const Gguf &file,
                                                const SessionOptions &options);
-  /// The same on a given device.
+  /// The same on a given device; compiles the units for it if the bundle has
+  /// no object.
   static Result<std::unique_ptr<Session>> open(Bundle bundle, const Gguf &file,
                                                std::unique_ptr<Device> device,
                                                const SessionOptions &options);
@@ -133,6 +135,7 @@ private:
           const SessionOptions &options);
   Status load(const Gguf &file);
   Result<void *> allocate(uint64_t bytes, std::string_view what);
+  Status loadKernels();
   Status bindAll();
   Result<BoundFunction> bind(const Function &function);
   /// The pointer of `arg`; `bytes` behind an arena offset must exist.
@@ -148,6 +151,7 @@ private:
 
   Bundle bundle;
   std::unique_ptr<Device> device;
+  std::unique_ptr<RtcCompiler> compiler; ///< null: the device takes objects
   SessionOptions options;
   LoadStats stats;
   MemoryNeed need;

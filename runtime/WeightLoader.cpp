@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cassert>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <semaphore>
@@ -74,23 +73,28 @@ std::vector<Chunk> cutChunks(std::span<const uint32_t> order,
   return chunks;
 }
 
-struct FreeDeleter {
-  void operator()(void *memory) const { std::free(memory); }
+struct StagingDeleter {
+  Device *device;
+  void operator()(void *memory) const { device->freeStaging(memory); }
 };
 
 /// The reader thread and its staging buffers.
 class ChunkReader {
 public:
-  ChunkReader(DirectFile file, std::span<const Chunk> chunks,
+  ChunkReader(DirectFile file, std::span<const Chunk> chunks, Device &device,
               const LoadOptions &options, const std::string &path)
       : file(std::move(file)), chunks(chunks), path(path),
         emptyBuffers(options.chunks), fullBuffers(0) {
     assert(options.chunks >= 2 && options.chunks <= kMostBuffers &&
            options.chunkBytes % DirectFile::kAlignment == 0);
     slots.resize(options.chunks);
-    for (Slot &slot : slots)
-      slot.buffer.reset(static_cast<std::byte *>(
-          std::aligned_alloc(DirectFile::kAlignment, options.chunkBytes)));
+    for (Slot &slot : slots) {
+      Result<void *> memory = device.allocateStaging(options.chunkBytes);
+      if (memory)
+        slot.buffer = {static_cast<std::byte *>(*memory), {&device}};
+      else
+        slot.failure = memory.error();
+    }
     thread = std::thread([this] { run(); });
   }
 
@@ -123,7 +127,7 @@ private:
   /// Owned by the reader between emptyBuffers.acquire() and
   /// fullBuffers.release(), by the caller otherwise.
   struct Slot {
-    std::unique_ptr<std::byte, FreeDeleter> buffer;
+    std::unique_ptr<std::byte, StagingDeleter> buffer{nullptr, {nullptr}};
     std::optional<Error> failure;
   };
 
@@ -138,8 +142,7 @@ private:
       Slot &slot = slots[i % slots.size()];
       Result<uint64_t> got =
           slot.buffer ? file.read(slot.buffer.get(), chunk.fileOffset, aligned)
-                      : Error{ErrorCode::outOfMemory,
-                              "no memory for the staging buffers of the load"};
+                      : *slot.failure;
       if (!got)
         slot.failure = got.error();
       else if (*got < chunk.bytes)
@@ -264,7 +267,7 @@ Result<LoadStats> loadWeights(const Gguf &file, Device &device,
 
   DS4_ASSIGN(DirectFile data,
              DirectFile::open(file.path(), options.allowDirect));
-  ChunkReader reader(std::move(data), chunks, options, file.path());
+  ChunkReader reader(std::move(data), chunks, device, options, file.path());
   std::vector<std::byte> packed; // rows of one chunk
   for (const Chunk &chunk : chunks) {
     uint64_t packedBytes = 0;

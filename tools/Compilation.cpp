@@ -174,7 +174,7 @@ std::string Compilation::bundleKey() const {
   all += fmt::format("\n{}\n{}\n{}", toolVersion(),
                      program ? contentHash(*program) : "", deviceTextsHash());
   for (const Target &known : targets())
-    all += compilerId(known);
+    all += known.hasObject() ? compilerId(known) : "";
   return contentHash(all);
 }
 
@@ -293,7 +293,7 @@ Status Compilation::emitBundle(const EmittedPlan &plan, mlir::ModuleOp module) {
     options.progress = [](size_t done, size_t total) {
       fmt::print(stderr, "\rcompiling kernels {}/{}\033[K", done, total);
     };
-  DS4_ASSIGN(std::string object,
+  DS4_ASSIGN(std::optional<std::string> object,
              buildObject(plan.units, *target, cache, options));
   FileSet files = bundleFiles(*manifest, plan, *target, object, moduleText());
   if (request.dump.empty())

@@ -210,7 +210,8 @@ usage: ds4run eval BUNDLE -m MODEL.gguf [--text=FILE] [--against=WHAT] [options]
   --against=GOLD.json    the same against a reference dump, over its prompts
   --chunk-size=N     tokens of a chunk (default 512)
   --chunks=N         most chunks (default: the whole text)
-  --threads=N        host target: CPU threads (default: one a core)
+  --device=NAME      host (default), cuda, hip, cuda:1, ...
+  --threads=N        of the CPU (default: one a core)
   --prefill-chunk=N  most tokens a prefill step (default: the bundle's)
 With OTHER.gguf both models are in memory at once. Bundles compiled with
 --logits=all are faster, with --trace-points=true they give the table of layers.

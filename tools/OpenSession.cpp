@@ -34,14 +34,22 @@ Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
   sessionOptions.load.cancelled = interrupted;
   std::unique_ptr<Session> session;
   {
-    ProgressBar bar("loading weights");
+    ProgressBar bar("loading");
     sessionOptions.load.progress = [&](uint64_t done, uint64_t total) {
       bar.update(done, total,
                  fmt::format("{} of {}, {:.2f} GB/s", formatBytes(done),
                              formatBytes(total),
                              static_cast<double>(done) / 1e9 / bar.seconds()));
     };
-    DS4_ASSIGN(session, Session::open(std::move(bundle), file, sessionOptions));
+    sessionOptions.build.threads = options.threads;
+    sessionOptions.build.progress = [&](size_t done, size_t total) {
+      bar.update(done, total,
+                 fmt::format("compiling {}/{} kernels", done, total));
+    };
+    DS4_ASSIGN(std::unique_ptr<Device> device,
+               createDevice(options.device, options.threads));
+    DS4_ASSIGN(session, Session::open(std::move(bundle), file,
+                                      std::move(device), sessionOptions));
   }
   const LoadStats &stats = session->loadStats();
   fmt::print(stderr, "loaded {} in {:.2f} s, {:.2f} GB/s\n",

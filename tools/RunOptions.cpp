@@ -2,6 +2,8 @@
 // screen that says what matters first cannot be generated.
 #include "tools/RunOptions.h"
 
+#include "tools/CompileCommand.h"
+#include "tools/DevicesCommand.h"
 #include "tools/EvalCommand.h"
 #include "tools/InspectCommand.h"
 #include "tools/TokenizeCommand.h"
@@ -21,6 +23,8 @@ usage: ds4run BUNDLE -m MODEL.gguf (-p TEXT | -i | --raw=TEXT | --ids=N,...)
        ds4run BUNDLE --print-bundle
        ds4run eval BUNDLE -m MODEL.gguf [--text=FILE] [--against=OTHER]
        ds4run inspect MODEL.gguf [--memory=SIZE] [--context=N] [--kv=KIND]
+       ds4run devices
+       ds4run compile BUNDLE --for=CHIP
        ds4run tokenize -m MODEL.gguf [TEXT] [--special] [--decode]
 prompt
   -p TEXT            a user's message; '-' reads standard input
@@ -35,7 +39,9 @@ sampling
   --top-k=N --top-p=P --min-p=P    filters, in this order (default: none)
   --seed=N           same seed, same tokens (default 0)
 running
-  --threads=N        host target: CPU threads (default: one a core)
+  --device=NAME      host (default), cuda, hip; cuda:1 is the second of them
+  --threads=N        of the CPU: for the host device and to compile kernels
+                     (default: one a core)
   --prefill-chunk=N  most tokens a prefill step (default: the bundle's)
 looking inside
   --print-bundle     what is inside, then exit
@@ -53,6 +59,7 @@ example: ds4run v4.ds4b -m v4.gguf -p "Hello" --tokens=32
 )";
 
 void addDeviceOptions(CLI::App &command, RunOptions &options) {
+  command.add_option("--device", options.device);
   command.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
   command.add_option("--prefill-chunk", options.prefillChunk)
       ->check(CLI::Range(1, 1 << 20));
@@ -69,6 +76,12 @@ RunCommand parseRunOptions(int argc, char **argv) {
   RunOptions &it = command.options;
   CLI::App app;
   app.set_help_flag();
+  CLI::App *compile = app.add_subcommand("compile");
+  compile->set_help_flag("--help");
+  CompileOptions compileOptions;
+  addCompileOptions(*compile, compileOptions);
+  CLI::App *devices = app.add_subcommand("devices");
+  devices->set_help_flag();
   CLI::App *tokenize = app.add_subcommand("tokenize");
   tokenize->set_help_flag("--help");
   TokenizeOptions tokenizeOptions;
@@ -118,7 +131,11 @@ RunCommand parseRunOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    fmt::print("{}", (*inspect ? inspect : *eval ? eval : tokenize)->help());
+    fmt::print("{}", (*inspect   ? inspect
+                      : *eval    ? eval
+                      : *compile ? compile
+                                 : tokenize)
+                         ->help());
     command.exitCode = 0;
     return command;
   } catch (const CLI::ParseError &error) {
@@ -132,6 +149,15 @@ RunCommand parseRunOptions(int argc, char **argv) {
   if (version) {
     fmt::print("ds4run {}\n", DS4_VERSION);
     command.exitCode = 0;
+    return command;
+  }
+  if (*devices) {
+    fmt::print("{}", devicesText());
+    command.exitCode = 0;
+    return command;
+  }
+  if (*compile) {
+    command.exitCode = runCompileCommand(compileOptions);
     return command;
   }
   if (*tokenize) {

@@ -27,6 +27,7 @@ struct RunOptions {
   bool think = false;
   uint32_t tokens = 256; ///< most to generate, a turn
   SamplerOptions sampling;
+  std::string device = "host";
   unsigned threads = 0;
   uint32_t prefillChunk = 0;
   bool logitsHash = false;

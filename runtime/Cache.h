@@ -1,7 +1,7 @@
 // Cache.h - the content-addressed store under $XDG_CACHE_HOME/ds4c/ (or
 // ~/.cache/ds4c/): named sets of files. Several processes may use it at once.
-#ifndef DS4_CODEGEN_CACHE_H
-#define DS4_CODEGEN_CACHE_H
+#ifndef DS4_RUNTIME_CACHE_H
+#define DS4_RUNTIME_CACHE_H
 
 #include <filesystem>
 #include <map>
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace ds4::codegen {
+namespace ds4 {
 
 /// Files by their path, '/' between folders.
 using FileSet = std::map<std::string, std::string>;
@@ -34,6 +34,6 @@ private:
   std::optional<std::filesystem::path> root;
 };
 
-} // namespace ds4::codegen
+} // namespace ds4
 
-#endif // DS4_CODEGEN_CACHE_H
+#endif // DS4_RUNTIME_CACHE_H

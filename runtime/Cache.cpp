@@ -2,7 +2,7 @@
 // bytes of one file. A blob checks itself by its name. Everything appears by
 // rename, so readers see whole files only; a crash can leave a torn file, which
 // its hash gives away.
-#include "codegen/Cache.h"
+#include "runtime/Cache.h"
 
 #include "runtime/BundleFormat.h"
 
@@ -15,7 +15,7 @@
 #include <sstream>
 #include <unistd.h>
 
-namespace ds4::codegen {
+namespace ds4 {
 
 namespace fs = std::filesystem;
 
@@ -107,4 +107,4 @@ void Cache::store(std::string_view key, const FileSet &files) const {
   writeFile(*root / "keys" / key, index.dump());
 }
 
-} // namespace ds4::codegen
+} // namespace ds4

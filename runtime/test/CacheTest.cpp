@@ -1,6 +1,5 @@
 // The cache: what was stored comes back, what was damaged does not.
-#include "codegen/Cache.h"
-
+#include "runtime/Cache.h"
 #include "runtime/BundleFormat.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +8,6 @@
 #include <thread>
 
 using namespace ds4;
-using namespace ds4::codegen;
 
 namespace fs = std::filesystem;
 

@@ -1,0 +1,46 @@
+#!/bin/bash
+# Usage: bench/h200/prepare.sh OUT MODELS [BUILD]
+# Collects in the folder OUT what check.sh needs on a machine with a GPU:
+# ds4run with its libraries, and for each small model in MODELS
+# (ds4-tiny-f16.gguf, -strix, -mix and ds4-tiny-gold.json) a bundle, the ids of
+# the prompts, and the hash of the logits of each prompt on the host.
+# BUILD (default build/dev) has the tools. Models are linked, not copied.
+set -euo pipefail
+[ $# -ge 2 ] || { sed -n 2,7p "$0" >&2; exit 2; }
+source=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "$1"
+out=$(realpath "$1") models=$(realpath "$2") bin=$(realpath "${3:-$source/build/dev}")/bin
+mkdir -p "$out/lib"
+cp "$bin/ds4run" "$out/"
+strip "$out/ds4run"
+ldd "$bin/ds4run" | awk '/=> \// {print $3}' |
+  grep -v '/libc\.\|/libm\.\|/ld-linux' | xargs cp -Lt "$out/lib"
+
+python3 - "$models/ds4-tiny-gold" "$out" <<'PYTHON'
+import array, json, sys
+gold, out = sys.argv[1:]
+data = open(gold + ".bin", "rb").read()
+for tensor in json.load(open(gold + ".json"))["tensors"]:
+    name, _, kind = tensor["name"].partition(".")
+    if kind != "ids":
+        continue
+    ids = array.array("i")
+    begin = tensor["offset"]
+    ids.frombytes(data[begin:begin + 4 * tensor["shape"][0]])
+    open(f"{out}/{name}.ids", "w").write("\n".join(map(str, ids)) + "\n")
+PYTHON
+
+: > "$out/hashes.txt"
+for model in strix mix f16; do
+  file=$models/ds4-tiny-$model.gguf
+  bundle=$out/$model.ds4b
+  ln -sfn "$file" "$out/ds4-tiny-$model.gguf"
+  "$bin/ds4c" "$file" --profile=host-demo --math=portable --context=2048 \
+    --prefill-chunk=512 --verify-width=4 -o "$bundle"
+  XDG_CACHE_HOME=$out/cache "$bin/ds4run" compile "$bundle" --for=sm_90
+  for ids in "$out"/*.ids; do
+    hash=$("$bin/ds4run" "$bundle" -m "$file" --ids="$ids" --logits-hash \
+      2>/dev/null)
+    echo "$model $(basename "$ids" .ids) $hash" | tee -a "$out/hashes.txt"
+  done
+done

@@ -1,0 +1,132 @@
+// KernelBuild.cpp - texts are flattened and looked up by the same threads that
+// compile what is missing.
+#include "runtime/KernelBuild.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+namespace ds4 {
+
+namespace fs = std::filesystem;
+
+/// The name in `#include "NAME"`, or nothing.
+static std::optional<std::string> includedName(std::string_view line) {
+  constexpr std::string_view kStart = "#include \"";
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  if (!line.starts_with(kStart))
+    return std::nullopt;
+  line.remove_prefix(kStart.size());
+  const size_t end = line.find('"');
+  if (end == line.npos)
+    return std::nullopt;
+  return std::string(line.substr(0, end));
+}
+
+static Status append(const fs::path &root, const fs::path &file, unsigned depth,
+                     std::string &out) {
+  constexpr unsigned kDeepest = 16;
+  if (depth > kDeepest)
+    return invalidInput(fmt::format("{} includes itself: recompile the bundle "
+                                    "with ds4c",
+                                    file.string()));
+  std::ifstream stream(root / file);
+  if (!stream)
+    return ioError(fmt::format("cannot read {}: the bundle is damaged, compile "
+                               "it again with ds4c",
+                               (root / file).string()));
+  out += fmt::format("#line 1 \"{}\"\n", file.generic_string());
+  unsigned number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    const std::optional<std::string> name = includedName(line);
+    if (!name) {
+      out += line + "\n";
+      continue;
+    }
+    fs::path included = file.parent_path() / *name;
+    std::error_code code;
+    if (!fs::exists(root / included, code))
+      included = *name;
+    DS4_TRY(append(root, included, depth + 1, out));
+    out += fmt::format("#line {} \"{}\"\n", number + 1, file.generic_string());
+  }
+  return Status::ok();
+}
+
+Result<std::string> flattenUnit(const fs::path &root, const fs::path &file) {
+  std::string text;
+  DS4_TRY(append(root, file, 0, text));
+  return text;
+}
+
+/// The one file of a kernel's cache entry.
+static constexpr const char *kObjectName = "object";
+
+static Result<std::string> buildKernel(const Bundle &bundle,
+                                       const UnitDesc &unit,
+                                       const RtcCompiler &compiler,
+                                       const Cache &cache) {
+  const fs::path file = bundle.path / unit.file;
+  DS4_ASSIGN(const std::string text,
+             flattenUnit(file.parent_path(), file.filename()));
+  const std::string key =
+      contentHash(fmt::format("kernel\n{}\n{}", compiler.id(), text));
+  if (std::optional<FileSet> cached = cache.load(key))
+    if (auto it = cached->find(kObjectName); it != cached->end())
+      return std::move(it->second);
+  DS4_ASSIGN(std::string code,
+             compiler.compile(file.filename().string(), text));
+  cache.store(key, {{kObjectName, code}});
+  return code;
+}
+
+Result<std::vector<KernelCode>>
+buildKernels(const Bundle &bundle, const RtcCompiler &compiler,
+             const Cache &cache, const KernelBuildOptions &options) {
+  const std::vector<UnitDesc> &units = bundle.manifest.units;
+  std::vector<KernelCode> kernels(units.size());
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  size_t done = 0;
+  // Of the first unit in order, so that messages do not depend on which thread
+  // was faster.
+  size_t failedUnit = units.size();
+  std::optional<Error> failure;
+  auto work = [&] {
+    for (size_t i = next++; i < units.size(); i = next++) {
+      Result<std::string> code = buildKernel(bundle, units[i], compiler, cache);
+      std::lock_guard lock(mutex);
+      if (!code) {
+        if (i < failedUnit) {
+          failedUnit = i;
+          failure = code.error();
+        }
+        next = units.size();
+        return;
+      }
+      kernels[i] = {units[i].name, std::move(*code)};
+      if (options.progress)
+        options.progress(++done, units.size());
+    }
+  };
+  size_t threads =
+      options.threads ? options.threads : std::thread::hardware_concurrency();
+  threads = std::clamp<size_t>(threads, 1, std::max<size_t>(units.size(), 1));
+  std::vector<std::thread> pool;
+  for (size_t i = 1; i < threads; ++i)
+    pool.emplace_back(work);
+  work();
+  for (std::thread &thread : pool)
+    thread.join();
+  if (failure)
+    return *failure;
+  return kernels;
+}
+
+} // namespace ds4

@@ -1,0 +1,48 @@
+// KernelBuild.h - the emitted units of a bundle become code for the chip that
+// is there, at load time, unless the cache has it from before.
+#ifndef DS4_RUNTIME_KERNELBUILD_H
+#define DS4_RUNTIME_KERNELBUILD_H
+
+#include "runtime/BundleFormat.h"
+#include "runtime/Cache.h"
+#include "runtime/RtcCompiler.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ds4 {
+
+/// A code object that defines one kernel.
+struct KernelCode {
+  std::string symbol;
+  std::string code;
+};
+
+struct KernelBuildOptions {
+  unsigned threads = 0; ///< that compile; 0: one a core
+  /// Called after each unit, from any thread but one at a time.
+  std::function<void(size_t done, size_t total)> progress{};
+};
+
+/// The file `file` of the folder `root` with what it includes in its place, so
+/// that any compiler takes it without a file system; #line keeps messages
+/// pointing at the files. Names are looked up beside the including file, then
+/// in `root`. Errors: a file that is not there, an endless inclusion.
+Result<std::string> flattenUnit(const std::filesystem::path &root,
+                                const std::filesystem::path &file);
+
+/// Code of every unit of the bundle, in the manifest's order. A unit is
+/// compiled if the cache does not have it: keys are hashes of the flattened
+/// text and of RtcCompiler::id(). Errors: those of flattenUnit() and
+/// RtcCompiler::compile(), of the first unit in order that fails.
+Result<std::vector<KernelCode>> buildKernels(const Bundle &bundle,
+                                             const RtcCompiler &compiler,
+                                             const Cache &cache,
+                                             const KernelBuildOptions &options);
+
+} // namespace ds4
+
+#endif // DS4_RUNTIME_KERNELBUILD_H

@@ -1,0 +1,62 @@
+// CompileCommand.cpp - what opening a session does for its kernels, alone.
+#include "tools/CompileCommand.h"
+
+#include "runtime/KernelBuild.h"
+#include "tools/Terminal.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace ds4 {
+
+static constexpr const char *kHelp =
+    R"(ds4run compile: compile the kernels of a bundle ahead of their first use
+usage: ds4run compile BUNDLE --for=CHIP [--threads=N]
+  --for=CHIP         sm_90 (NVRTC), gfx1151 (hipRTC), ...
+  --threads=N        that compile (default: one a core)
+Code goes to the cache, where ds4run finds it. Needs no GPU.
+example: ds4run compile v4.ds4b --for=gfx1151
+)";
+
+void addCompileOptions(CLI::App &command, CompileOptions &options) {
+  command.formatter_fn([](const CLI::App *, std::string, CLI::AppFormatMode) {
+    return std::string(kHelp);
+  });
+  command.add_option("BUNDLE", options.bundle)->required();
+  command.add_option("--for", options.arch)->required();
+  command.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
+}
+
+static Status compileKernels(const CompileOptions &options) {
+  DS4_ASSIGN(const Bundle bundle, openBundle(options.bundle));
+  DS4_ASSIGN(const std::unique_ptr<RtcCompiler> compiler,
+             createRtcCompiler(options.arch));
+  std::vector<KernelCode> kernels;
+  double seconds;
+  {
+    ProgressBar bar("compiling");
+    KernelBuildOptions build;
+    build.threads = options.threads;
+    build.progress = [&](size_t done, size_t total) {
+      bar.update(done, total, fmt::format("{}/{} kernels", done, total));
+    };
+    DS4_ASSIGN(kernels,
+               buildKernels(bundle, *compiler, Cache::ofUser(), build));
+    seconds = bar.seconds();
+  }
+  size_t bytes = 0;
+  for (const KernelCode &kernel : kernels)
+    bytes += kernel.code.size();
+  fmt::print("{} kernels, {} bytes, by {} in {:.1f} s\n", kernels.size(), bytes,
+             compiler->id(), seconds);
+  return Status::ok();
+}
+
+int runCompileCommand(const CompileOptions &options) {
+  const Status status = compileKernels(options);
+  if (!status)
+    fmt::print(stderr, "ds4run: {}\n", status.error().text);
+  return status ? 0 : 1;
+}
+
+} // namespace ds4
