@@ -1,8 +1,6 @@
 // Imatrix.cpp - both forms of importance matrices.
 #include "quant/Imatrix.h"
 
-#include "runtime/GgufWriter.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +10,7 @@
 namespace ds4::quant {
 
 static constexpr const char *kSum2 = ".in_sum2", *kCounts = ".counts",
-                            *kMoment = ".in_moment";
+                            *kMoment = ".in_moment", *kCross = ".in_cross";
 
 std::vector<float> InputStatistics::importance(uint64_t matrix) const {
   std::vector<float> mean;
@@ -74,15 +72,17 @@ Status Imatrix::readLegacy(const std::filesystem::path &path) {
   return Status::ok();
 }
 
-Result<std::vector<float>> Imatrix::floats(const GgufTensor &tensor) const {
+Result<std::vector<float>> Imatrix::floats(const GgufTensor &tensor,
+                                           uint64_t first,
+                                           uint64_t count) const {
   if (tensor.format() != WeightFormat::f32)
     return invalidInput(fmt::format("{}: tensor {} is not f32", gguf->path(),
                                     ggufQuoted(tensor.name)));
-  std::vector<float> values(tensor.elements());
+  std::vector<float> values(count);
   std::ifstream file(gguf->path(), std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(tensor.fileOffset));
+  file.seekg(static_cast<std::streamoff>(tensor.fileOffset + 4 * first));
   if (!file.read(reinterpret_cast<char *>(values.data()),
-                 static_cast<std::streamsize>(tensor.bytes)))
+                 static_cast<std::streamsize>(4 * count)))
     return ioError(fmt::format("{}: cannot read tensor {}", gguf->path(),
                                ggufQuoted(tensor.name)));
   for (const float value : values)
@@ -130,8 +130,8 @@ Imatrix::statistics(const std::string &name, uint64_t columns,
     return result;
   if (sum2->elements() != columns * matrices)
     return mismatch(sum2->elements());
-  DS4_ASSIGN(stats.sum2, floats(*sum2));
-  DS4_ASSIGN(stats.counts, floats(*counts));
+  DS4_ASSIGN(stats.sum2, floats(*sum2, 0, sum2->elements()));
+  DS4_ASSIGN(stats.counts, floats(*counts, 0, counts->elements()));
   // Some writers give one count for all.
   if (stats.counts.size() == 1)
     stats.counts.resize(matrices, stats.counts[0]);
@@ -141,66 +141,33 @@ Imatrix::statistics(const std::string &name, uint64_t columns,
     stats.block = moment->dims[0];
     if (moment->elements() != stats.block * columns * matrices)
       return mismatch(moment->elements());
-    DS4_ASSIGN(stats.moments, floats(*moment));
+    if (const GgufTensor *cross = gguf->findTensor(name + kCross)) {
+      if (cross->dims != moment->dims)
+        return mismatch(cross->elements());
+      stats.crossed = true;
+    }
   }
   result = std::move(stats);
   return result;
 }
 
-void ImatrixCollector::declare(const std::string &name, uint64_t columns,
-                               uint64_t matrices) {
-  InputStatistics &stats = statistics[name];
-  stats.columns = columns;
-  stats.matrices = matrices;
-  stats.counts.resize(matrices);
-  stats.sum2.resize(matrices * columns);
-  stats.block = std::min(block, columns);
-  stats.moments.resize(matrices * columns * stats.block);
+Result<std::vector<float>> Imatrix::products(const std::string &tensor,
+                                             const InputStatistics &statistics,
+                                             uint64_t matrix) const {
+  const uint64_t size = statistics.columns * statistics.block;
+  return floats(*gguf->findTensor(tensor), matrix * size, size);
 }
 
-void ImatrixCollector::add(const std::string &name, uint64_t matrix,
-                           std::span<const float> inputs) {
-  const auto it = statistics.find(name);
-  if (it == statistics.end())
-    return;
-  InputStatistics &stats = it->second;
-  const uint64_t columns = stats.columns;
-  for (; inputs.size() >= columns; inputs = inputs.subspan(columns)) {
-    stats.counts[matrix] += 1;
-    float *sum2 = &stats.sum2[matrix * columns];
-    for (uint64_t i = 0; i < columns; ++i)
-      sum2[i] += inputs[i] * inputs[i];
-    for (uint64_t i = 0; stats.block && i < columns; ++i) {
-      const uint64_t first = i / stats.block * stats.block;
-      const uint64_t count = std::min(stats.block, columns - first);
-      float *row = &stats.moments[(matrix * columns + i) * stats.block];
-      for (uint64_t j = 0; j < count; ++j)
-        row[j] += inputs[i] * inputs[first + j];
-    }
-  }
+Result<std::vector<float>> Imatrix::moments(const std::string &name,
+                                            const InputStatistics &statistics,
+                                            uint64_t matrix) const {
+  return products(name + kMoment, statistics, matrix);
 }
 
-static std::vector<std::byte> bytesOf(const std::vector<float> &values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
-Status ImatrixCollector::write(const std::filesystem::path &path) const {
-  GgufWriter writer;
-  writer.set("general.type", GgufValue::of("imatrix"));
-  for (const auto &[name, stats] : statistics) {
-    if (std::ranges::all_of(stats.counts, [](float n) { return n == 0; }))
-      continue; // no linear reads this tensor
-    const uint64_t columns = stats.columns, matrices = stats.matrices;
-    DS4_TRY(writer.addTensor(name + kSum2, {columns, matrices},
-                             WeightFormat::f32, bytesOf(stats.sum2)));
-    DS4_TRY(writer.addTensor(name + kCounts, {1, matrices}, WeightFormat::f32,
-                             bytesOf(stats.counts)));
-    if (stats.block)
-      DS4_TRY(writer.addTensor(name + kMoment, {stats.block, columns, matrices},
-                               WeightFormat::f32, bytesOf(stats.moments)));
-  }
-  return writer.write(path);
+Result<std::vector<float>> Imatrix::cross(const std::string &name,
+                                          const InputStatistics &statistics,
+                                          uint64_t matrix) const {
+  return products(name + kCross, statistics, matrix);
 }
 
 } // namespace ds4::quant

@@ -77,40 +77,104 @@ public:
 
   Status run(const GgufWriter::Sink &sink) {
     DS4_TRY(loadStatistics());
+    if (searching())
+      DS4_TRY(loadLayer());
     const uint64_t rows = tensor.rows();
     const uint64_t pieceRows = std::max<uint64_t>(kPieceElements / columns, 1);
-    for (uint64_t first = 0; first < rows; first += pieceRows) {
-      const uint64_t count = std::min(pieceRows, rows - first);
+    uint64_t count = 0;
+    for (uint64_t first = 0; first < rows; first += count) {
+      count = std::min(pieceRows, rows - first);
+      if (searching()) {
+        // One matrix at a time.
+        const uint64_t inMatrix = first % rowsPerMatrix;
+        count = std::min(count, rowsPerMatrix - inMatrix);
+        if (inMatrix == 0) {
+          DS4_ASSIGN(moments, matrixMoments(first / rowsPerMatrix));
+        }
+      }
       DS4_TRY(readRows(first, count));
       DS4_TRY(encode(first, count));
       DS4_TRY(sink(std::as_bytes(std::span(encoded))));
       if (options.progress)
         options.progress(doneBefore + (first + count) * columns, tensor.name);
     }
-    moments.clear();
+    moments.reset();
+    statistics.reset();
     importance.clear();
     return Status::ok();
   }
 
 private:
+  /// Whether moments are of use: to find codes, or what a row should be.
+  bool searching() const {
+    return options.search && statistics && statistics->block &&
+           (canSearch(report.to) || statistics->crossed);
+  }
+
   Status loadStatistics() {
     importance.assign(matrices, {});
-    moments.clear();
-    moments.resize(matrices);
+    statistics.reset();
     if (!options.imatrix || report.from == report.to)
       return Status::ok();
-    DS4_ASSIGN(const auto found,
+    DS4_ASSIGN(statistics,
                options.imatrix->statistics(tensor.name, columns, matrices));
-    if (!found)
+    if (!statistics)
       return Status::ok();
     for (uint64_t m = 0; m < matrices; ++m)
-      importance[m] = found->importance(m);
-    if (options.search && found->block && canSearch(report.to))
-      parallelFor(matrices, options.threads, [&](uint64_t m) {
-        if (found->counts[m] > 0)
-          moments[m].emplace(*found, m);
-      });
+      importance[m] = statistics->importance(m);
     return Status::ok();
+  }
+
+  struct MatrixProducts {
+    std::vector<float> moments, cross; ///< cross may be empty
+    Products view() const { return {moments, cross}; }
+  };
+
+  Result<MatrixProducts> productsOf(uint64_t matrix) const {
+    MatrixProducts products;
+    DS4_ASSIGN(products.moments,
+               options.imatrix->moments(tensor.name, *statistics, matrix));
+    if (statistics->crossed) {
+      DS4_ASSIGN(products.cross,
+                 options.imatrix->cross(tensor.name, *statistics, matrix));
+    }
+    return products;
+  }
+
+  /// Fills `layer`, for a tensor of several matrices.
+  Status loadLayer() {
+    layer = {};
+    double inputs = 0;
+    for (const float count : statistics->counts)
+      inputs += count;
+    if (matrices == 1 || !(inputs > 0))
+      return Status::ok();
+    std::vector<double> moment(columns * statistics->block);
+    std::vector<double> cross(statistics->crossed ? moment.size() : 0);
+    for (uint64_t m = 0; m < matrices; ++m) {
+      DS4_ASSIGN(const MatrixProducts own, productsOf(m));
+      for (size_t i = 0; i < moment.size(); ++i)
+        moment[i] += own.moments[i];
+      for (size_t i = 0; i < cross.size(); ++i)
+        cross[i] += own.cross[i];
+    }
+    for (const double sum : moment)
+      layer.moments.push_back(static_cast<float>(sum / inputs));
+    for (const double sum : cross)
+      layer.cross.push_back(static_cast<float>(sum / inputs));
+    return Status::ok();
+  }
+
+  /// Nothing if the tensor met no input.
+  Result<std::optional<InputMoments>> matrixMoments(uint64_t matrix) const {
+    std::optional<InputMoments> result;
+    const double inputs = statistics->counts[matrix];
+    if (!(inputs > 0) && layer.moments.empty())
+      return result;
+    DS4_ASSIGN(const MatrixProducts sums, productsOf(matrix));
+    result.emplace(columns, statistics->block, sums.view(), inputs,
+                   layer.view());
+    return result;
   }
 
   /// Fills `source`.
@@ -132,7 +196,7 @@ private:
 
   struct RowResult {
     bool good = true;
-    double error = 0, power = 0;
+    double error = 0, power = 0, outputError = 0, outputPower = 0;
   };
 
   /// Fills `encoded` from the rows in `source`, which begin at row `first`.
@@ -146,7 +210,7 @@ private:
     std::vector<RowResult> results(count);
     parallelFor(count, options.threads, [&](uint64_t i) {
       const uint64_t matrix = (first + i) / rowsPerMatrix;
-      const std::vector<float> row = sourceRow(i);
+      std::vector<float> row = sourceRow(i);
       const std::span<uint8_t> out(encoded.data() + i * rowBytes, rowBytes);
       const Floats rowBooks =
           Floats(books).subspan(matrix * bookSize, bookSize);
@@ -154,8 +218,10 @@ private:
           std::ranges::all_of(row, [](float x) { return std::isfinite(x); });
       if (!results[i].good)
         return;
-      if (moments[matrix])
-        searchRow(report.to, rowBooks, row, *moments[matrix], out.data());
+      if (moments)
+        row = moments->target(row);
+      if (moments && canSearch(report.to))
+        searchRow(report.to, rowBooks, row, *moments, out.data());
       else if (bookSize)
         results[i].good = encodeMixRow(report.to, rowBooks, row,
                                        importance[matrix], out.data());
@@ -174,6 +240,8 @@ private:
             weightFormatInfo(report.to).name));
       report.error += result.error;
       report.power += result.power;
+      report.outputError += result.outputError;
+      report.outputPower += result.outputPower;
     }
     return Status::ok();
   }
@@ -188,6 +256,13 @@ private:
       result.error += w * d * d;
       result.power += w * x * x;
     }
+    if (!moments)
+      return;
+    std::vector<float> difference(row.begin(), row.end());
+    for (size_t i = 0; i < row.size(); ++i)
+      difference[i] -= decoded[i];
+    result.outputError = moments->quadraticForm(difference);
+    result.outputPower = moments->quadraticForm(row);
   }
 
   const Gguf &in;
@@ -196,7 +271,9 @@ private:
   TensorReport &report;
   const uint64_t columns, rowsPerMatrix, matrices, bookSize;
   std::vector<std::vector<float>> importance; ///< [matrices]; may be empty
-  std::vector<std::optional<InputMoments>> moments; ///< [matrices]
+  std::optional<InputStatistics> statistics;
+  MatrixProducts layer; ///< means over all matrices of several
+  std::optional<InputMoments> moments; ///< of the matrix in work
   std::vector<uint8_t> source, encoded;
 };
 

@@ -19,11 +19,17 @@ struct TensorReport {
   /// Sum of importance times squared error, and of importance times squared
   /// value; the importance is 1 without a matrix.
   double error = 0, power = 0;
+  /// Where a search had moments: the same of outputs, sums over rows of
+  /// (w - q)^T M (w - q) and w^T M w; else 0.
+  double outputError = 0, outputPower = 0;
 
   double bitsPerWeight() const {
     return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements);
   }
   double relativeError() const { return power > 0 ? error / power : 0; }
+  double relativeOutputError() const {
+    return outputPower > 0 ? outputError / outputPower : 0;
+  }
 };
 
 struct QuantizeOptions {
@@ -33,7 +39,7 @@ struct QuantizeOptions {
   /// matrix has moments; elsewhere the reference's are taken.
   bool search = false;
   unsigned threads = 1;
-  bool measure = false; ///< fill error and power of the reports
+  bool measure = false; ///< fill errors and powers of the reports
   /// Called after each piece with the elements done; may be empty.
   std::function<void(uint64_t done, const std::string &tensor)> progress;
 };

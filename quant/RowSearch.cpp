@@ -14,75 +14,21 @@
 
 namespace ds4::quant {
 
-/// Added to the diagonal, in units of its mean. Moments of few inputs promise
-/// cancellations that other inputs do not keep.
-static constexpr double kDamping = 0.02;
-
-InputMoments::InputMoments(const InputStatistics &stats, uint64_t matrix)
-    : count(stats.columns), blockColumns(stats.block),
-      moments(count * blockColumns), factor(count * blockColumns) {
-  assert(stats.block > 0 && stats.counts[matrix] > 0);
-  const float *sums = &stats.moments[matrix * count * blockColumns];
-  const double inputs = stats.counts[matrix];
-  double mean = 0;
-  for (uint64_t i = 0; i < count; ++i)
-    mean += sums[i * blockColumns + i % blockColumns] / inputs;
-  const double damping =
-      std::max(kDamping * mean / static_cast<double>(count), 1e-12);
-  for (uint64_t i = 0; i < moments.size(); ++i)
-    moments[i] = static_cast<float>(sums[i] / inputs);
-  for (uint64_t first = 0; first < count; first += blockColumns) {
-    const uint64_t n = std::min(blockColumns, count - first);
-    for (uint64_t i = 0; i < n; ++i)
-      moments[(first + i) * blockColumns + i] += static_cast<float>(damping);
-    // With columns in reverse, M = L L^T gives M^-1 = U^T U, where U = L^-1
-    // in reverse is upper triangular: row i of U holds what an error in column
-    // i means for the columns after it.
-    std::vector<double> lower(n * n), inverse(n * n);
-    const auto at = [&](uint64_t i, uint64_t j) -> double {
-      return moments[(first + n - 1 - i) * blockColumns + n - 1 - j];
-    };
-    for (uint64_t j = 0; j < n; ++j) {
-      double diagonal = at(j, j);
-      for (uint64_t k = 0; k < j; ++k)
-        diagonal -= lower[j * n + k] * lower[j * n + k];
-      diagonal = std::sqrt(std::max(diagonal, damping * 1e-3));
-      lower[j * n + j] = diagonal;
-      for (uint64_t i = j + 1; i < n; ++i) {
-        double sum = at(i, j);
-        for (uint64_t k = 0; k < j; ++k)
-          sum -= lower[i * n + k] * lower[j * n + k];
-        lower[i * n + j] = sum / diagonal;
-      }
-    }
-    for (uint64_t j = 0; j < n; ++j) {
-      inverse[j * n + j] = 1 / lower[j * n + j];
-      for (uint64_t i = j + 1; i < n; ++i) {
-        double sum = 0;
-        for (uint64_t k = j; k < i; ++k)
-          sum -= lower[i * n + k] * inverse[k * n + j];
-        inverse[i * n + j] = sum / lower[i * n + i];
-      }
-    }
-    for (uint64_t i = 0; i < n; ++i)
-      for (uint64_t j = i; j < n; ++j)
-        factor[(first + i) * blockColumns + j] =
-            static_cast<float>(inverse[(n - 1 - i) * n + (n - 1 - j)]);
-  }
-}
-
 namespace {
 
-constexpr unsigned kMaxLevels = 16;
+constexpr unsigned kMaxLevels = 16, kMostInGroup = 32;
 
 /// Levels in ascending order with their codes.
 struct Book {
   unsigned size = 0;
   std::array<float, kMaxLevels> level{};
+  std::array<float, kMaxLevels> midpoint{}; ///< between a level and the next
   std::array<uint8_t, kMaxLevels> code{};
   float greatest = 0;
 
   void add(float value, unsigned asCode) {
+    if (size > 0)
+      midpoint[size - 1] = 0.5f * (level[size - 1] + value);
     level[size] = value;
     code[size++] = static_cast<uint8_t>(asCode);
     greatest = std::max(greatest, std::fabs(value));
@@ -90,7 +36,7 @@ struct Book {
   unsigned nearest(float value) const {
     unsigned k = 0;
     for (unsigned i = 0; i + 1 < size; ++i)
-      k += value > 0.5f * (level[i] + level[i + 1]);
+      k += value > midpoint[i];
     return k;
   }
 };
@@ -140,8 +86,28 @@ public:
         groups(row.size() / layout.group), index(row.size()), value(row.size()),
         gradient(row.size()) {}
 
-  void run() {
-    feedForward();
+  /// Codes by error feedback.
+  void feedForward() {
+    std::vector<float> x(row.begin(), row.end());
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const uint64_t first = g * layout.group;
+      groups[g] = chooseScale(&x[first], first);
+      const Book &book = layout.books[groups[g].book];
+      const float scale = ue4m3(static_cast<uint8_t>(groups[g].scale));
+      for (uint64_t i = first; i < first + layout.group; ++i) {
+        index[i] = static_cast<uint8_t>(book.nearest(x[i] / scale));
+        value[i] = scale * book.level[index[i]];
+        const float *u = moments.feedback(i);
+        const uint64_t begin = blockBegin(i), end = blockEnd(i);
+        const float error = (x[i] - value[i]) / u[i - begin];
+        for (uint64_t k = i + 1; k < end; ++k)
+          x[k] -= error * u[k - begin];
+      }
+    }
+  }
+
+  /// Lowers the error from there.
+  void descend() {
     computeGradient();
     for (unsigned round = 0; round < kRounds; ++round) {
       bool changed = descendCodes();
@@ -187,11 +153,12 @@ private:
                : 0.0f;
   }
 
-  /// Book and scale of least error of values `x` at column `first`, each
-  /// column weighed by what feedback cannot repair.
+  /// Book and scale with which the group at column `first` of values `x`
+  /// costs least, feedback inside the group included.
   Group chooseScale(const float *x, uint64_t first) const {
+    const unsigned n = layout.group;
     float top = 0;
-    for (unsigned i = 0; i < layout.group; ++i)
+    for (unsigned i = 0; i < n; ++i)
       top = std::max(top, std::fabs(x[i]));
     Group best;
     float least = std::numeric_limits<float>::infinity();
@@ -202,13 +169,20 @@ private:
            byte <= std::min(centre + 4, 126); ++byte) {
         const float scale = ue4m3(static_cast<uint8_t>(byte));
         const float inverse = 1.0f / scale;
+        std::array<float, kMostInGroup> left;
+        std::copy_n(x, n, left.begin());
         float error = 0;
-        for (unsigned i = 0; i < layout.group && error < least; ++i) {
+        for (unsigned i = 0; i < n && error < least; ++i) {
           const uint64_t column = first + i;
-          const float u = moments.feedback(column)[column - blockBegin(column)];
-          const float d =
-              x[i] - scale * book.level[book.nearest(x[i] * inverse)];
-          error += d * d / (u * u);
+          const float *u = moments.feedback(column);
+          const uint64_t begin = blockBegin(column);
+          const float e =
+              (left[i] - scale * book.level[book.nearest(left[i] * inverse)]) /
+              u[column - begin];
+          error += e * e;
+          const uint64_t end = std::min(blockEnd(column), first + n);
+          for (uint64_t k = column + 1; k < end; ++k)
+            left[k - first] -= e * u[k - begin];
         }
         if (error < least) {
           least = error;
@@ -217,25 +191,6 @@ private:
       }
     }
     return best;
-  }
-
-  void feedForward() {
-    std::vector<float> x(row.begin(), row.end());
-    for (size_t g = 0; g < groups.size(); ++g) {
-      const uint64_t first = g * layout.group;
-      groups[g] = chooseScale(&x[first], first);
-      const Book &book = layout.books[groups[g].book];
-      const float scale = ue4m3(static_cast<uint8_t>(groups[g].scale));
-      for (uint64_t i = first; i < first + layout.group; ++i) {
-        index[i] = static_cast<uint8_t>(book.nearest(x[i] / scale));
-        value[i] = scale * book.level[index[i]];
-        const float *u = moments.feedback(i);
-        const uint64_t begin = blockBegin(i), end = blockEnd(i);
-        const float error = (x[i] - value[i]) / u[i - begin];
-        for (uint64_t k = i + 1; k < end; ++k)
-          x[k] -= error * u[k - begin];
-      }
-    }
   }
 
   void computeGradient() {
@@ -281,16 +236,15 @@ private:
   /// Tries other scales and books for a group, its codes chosen anew for
   /// each; keeps the best if it lowers the error.
   bool improveGroup(size_t g) {
-    constexpr unsigned kMost = 32;
     const uint64_t first = g * layout.group;
     const unsigned n = layout.group;
-    std::array<std::array<float, kMost>, kMost> m;
+    std::array<std::array<float, kMostInGroup>, kMostInGroup> m;
     for (unsigned i = 0; i < n; ++i)
       for (unsigned j = 0; j < n; ++j)
         m[i][j] = moment(first + i, first + j);
     float least = 0;
     Group best = groups[g];
-    std::array<uint8_t, kMost> bestIndex{};
+    std::array<uint8_t, kMostInGroup> bestIndex{};
     for (unsigned b = 0; b < layout.books.size(); ++b) {
       const Book &book = layout.books[b];
       int centre = static_cast<int>(groups[g].scale);
@@ -301,8 +255,8 @@ private:
       for (int byte = std::max(centre - 4, 1);
            byte <= std::min(centre + 4, 126); ++byte) {
         const float scale = ue4m3(static_cast<uint8_t>(byte));
-        std::array<float, kMost> local, now;
-        std::array<uint8_t, kMost> codes{};
+        std::array<float, kMostInGroup> local, now;
+        std::array<uint8_t, kMostInGroup> codes{};
         for (unsigned i = 0; i < n; ++i) {
           local[i] = gradient[first + i];
           now[i] = value[first + i];
@@ -373,7 +327,8 @@ void searchRow(WeightFormat format, Floats books, Floats row,
   const Layout layout(format, books);
   // Blocks of moments hold whole groups, except that the last may be cut.
   Search search(layout, row, moments);
-  search.run();
+  search.feedForward();
+  search.descend();
   search.write(!books.empty(), out);
 }
 

@@ -5,31 +5,11 @@
 #define DS4_QUANT_ROWSEARCH_H
 
 #include "quant/Encoders.h"
-#include "quant/Imatrix.h"
+#include "quant/InputMoments.h"
 
 #include <vector>
 
 namespace ds4::quant {
-
-/// Second moments of the inputs of a matrix, blockwise, and what error feedback
-/// derives from them. Made once a matrix, read by all rows.
-class InputMoments {
-public:
-  /// From sums over inputs, shrunk towards their diagonal, since they come from
-  /// few inputs. `stats` has moments and `matrix` met an input.
-  InputMoments(const InputStatistics &stats, uint64_t matrix);
-
-  uint64_t columns() const { return count; }
-  uint64_t block() const { return blockColumns; }
-  /// Row i of the moments: products with the columns of i's block.
-  const float *row(uint64_t i) const { return &moments[i * blockColumns]; }
-  /// Row i of the upper Cholesky factor of the inverse, likewise.
-  const float *feedback(uint64_t i) const { return &factor[i * blockColumns]; }
-
-private:
-  uint64_t count, blockColumns;
-  std::vector<float> moments, factor;
-};
 
 /// Whether searchRow knows `format`.
 bool canSearch(WeightFormat format);

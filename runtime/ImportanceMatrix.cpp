@@ -4,16 +4,125 @@
 
 #include "runtime/GgufWriter.h"
 
+#include <algorithm>
 #include <cassert>
+#include <functional>
 
 namespace ds4 {
 
-void ImportanceMatrix::add(const Observation &observation,
-                           std::span<const float> rows,
-                           std::span<const int32_t> chosen) {
-  const size_t number = rows.size() / observation.rowElements;
-  if (number == 0)
-    return;
+namespace {
+
+/// Vectors of some tokens, in their order.
+using Vectors = std::vector<const float *>;
+
+/// A block's columns of vectors in tiles: [columns / kTile, vectors, kTile].
+/// The last tile may hold what is no column.
+class Tiles {
+public:
+  static constexpr size_t kTile = 4;
+
+  Tiles(size_t vectors, size_t columns)
+      : vectors(vectors), values(vectors * (columns + kTile)) {}
+
+  void fill(const Vectors &from, size_t first, size_t columns) {
+    for (size_t t = 0; t < vectors; ++t)
+      for (size_t i = 0; i < columns; ++i)
+        values[(i / kTile * vectors + t) * kTile + i % kTile] =
+            from[t][first + i];
+  }
+  /// The tile that begins at column i, a multiple of kTile.
+  const double *at(size_t i) const { return values.data() + i * vectors; }
+
+private:
+  size_t vectors;
+  std::vector<double> values;
+};
+
+} // namespace
+
+/// Adds x_i y_j of each pair of vectors to `sums`, columns in blocks. A sum
+/// takes vectors in their order, however many come at a time. If `symmetric`,
+/// only tiles on and above the diagonal of a block are filled.
+static void addProducts(const Vectors &x, const Vectors &y, size_t width,
+                        size_t block, bool symmetric, double *sums) {
+  constexpr size_t kTile = Tiles::kTile;
+  Tiles left(x.size(), std::min(block, width)), right = left;
+  for (size_t first = 0; first < width; first += block) {
+    const size_t size = std::min(block, width - first);
+    left.fill(x, first, size);
+    right.fill(y, first, size);
+    for (size_t i = 0; i < size; i += kTile)
+      for (size_t j = symmetric ? i : 0; j < size; j += kTile) {
+        // A tile's sums stay in registers.
+        double tile[kTile][kTile] = {};
+        const size_t rows = std::min(kTile, size - i);
+        const size_t cols = std::min(kTile, size - j);
+        double *at = sums + (first + i) * block + j;
+        for (size_t a = 0; a < rows; ++a)
+          std::copy_n(at + a * block, cols, tile[a]);
+        const double *l = left.at(i), *r = right.at(j);
+        for (size_t t = 0; t < x.size(); ++t, l += kTile, r += kTile)
+          for (size_t a = 0; a < kTile; ++a)
+            for (size_t b = 0; b < kTile; ++b)
+              tile[a][b] += l[a] * r[b];
+        for (size_t a = 0; a < rows; ++a)
+          std::copy_n(tile[a], cols, at + a * block);
+      }
+  }
+}
+
+static void addSquares(const Vectors &vectors, std::span<double> sums) {
+  for (const float *vector : vectors)
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] += static_cast<double>(vector[i]) * vector[i];
+}
+
+namespace {
+
+/// Rows as an observation gives them, as vectors of experts.
+class Rows {
+public:
+  Rows(const Observation &observation, std::span<const float> values,
+       std::span<const int32_t> chosen)
+      : observation(observation), values(values), chosen(chosen),
+        each(chosen.empty() ? observation.rowElements / observation.width
+                            : observation.used) {}
+
+  size_t size() const { return values.size() / observation.rowElements; }
+  /// Vectors of a row, an expert's each time it was chosen.
+  size_t vectors() const { return each; }
+  size_t expert(size_t row, size_t i) const {
+    return chosen.empty() ? 0 : static_cast<size_t>(chosen[row * each + i]);
+  }
+  bool isShared() const {
+    return !chosen.empty() && observation.rowElements == observation.width;
+  }
+  const float *vector(size_t row, size_t i) const {
+    return values.data() + row * observation.rowElements +
+           (isShared() ? 0 : i * observation.width);
+  }
+  /// Which vector of a row is the one for what `i` is to `other`: null if there
+  /// is none.
+  const float *partner(size_t row, size_t i, const Rows &other) const {
+    if (chosen.empty() || isShared())
+      return vector(row, i);
+    for (size_t k = 0; k < each; ++k)
+      if (expert(row, k) == other.expert(row, i))
+        return vector(row, k);
+    return nullptr;
+  }
+
+private:
+  const Observation &observation;
+  std::span<const float> values;
+  std::span<const int32_t> chosen;
+  size_t each;
+};
+
+} // namespace
+
+ImportanceMatrix::Entry &
+ImportanceMatrix::entryOf(const Observation &observation) {
   const size_t width = observation.width;
   Entry &entry = all[observation.weight];
   if (entry.squares.empty()) {
@@ -21,29 +130,71 @@ void ImportanceMatrix::add(const Observation &observation,
     entry.experts = observation.experts;
     entry.squares.resize(observation.experts * width);
     entry.counts.resize(observation.experts);
+    entry.block = std::min(block, observation.width);
+    entry.moments.resize(observation.experts * width * entry.block);
   }
   assert(entry.width == width && entry.experts == observation.experts &&
          "phases disagree on a weight");
-  auto addVector = [&](std::span<const float> vector, size_t expert) {
-    assert(expert < entry.experts && "an expert that the weight does not have");
-    double *sums = entry.squares.data() + expert * width;
-    for (size_t i = 0; i < width; ++i)
-      sums[i] += static_cast<double>(vector[i]) * vector[i];
-    ++entry.counts[expert];
-  };
-  for (size_t row = 0; row < number; ++row) {
-    const std::span<const float> values =
-        rows.subspan(row * observation.rowElements, observation.rowElements);
-    if (chosen.empty()) {
-      for (size_t at = 0; at < values.size(); at += width)
-        addVector(values.subspan(at, width), 0);
-      continue;
+  return entry;
+}
+
+void ImportanceMatrix::add(const Observation &observation,
+                           std::span<const float> rows,
+                           std::span<const int32_t> chosen) {
+  addPair(observation, rows, chosen, {}, {});
+}
+
+void ImportanceMatrix::addPair(const Observation &observation,
+                               std::span<const float> rows,
+                               std::span<const int32_t> chosen,
+                               std::span<const float> others,
+                               std::span<const int32_t> othersChosen) {
+  const Rows ours(observation, rows, chosen);
+  const Rows theirs(observation, others, othersChosen);
+  if (ours.size() == 0)
+    return;
+  const bool paired = !others.empty();
+  assert((!paired || theirs.size() == ours.size()) && "rows without partners");
+  Entry &entry = entryOf(observation);
+  std::vector<Vectors> x(entry.experts), y(entry.experts);
+  for (size_t row = 0; row < ours.size(); ++row)
+    for (size_t i = 0; i < ours.vectors(); ++i) {
+      const size_t expert = ours.expert(row, i);
+      assert(expert < entry.experts &&
+             "an expert that the weight does not have");
+      const float *partner = paired ? theirs.partner(row, i, ours) : nullptr;
+      if (paired && !partner)
+        continue;
+      x[expert].push_back(ours.vector(row, i));
+      y[expert].push_back(partner);
     }
-    const bool isShared = values.size() == width;
-    for (size_t i = 0; i < observation.used; ++i)
-      addVector(isShared ? values : values.subspan(i * width, width),
-                static_cast<size_t>(chosen[row * observation.used + i]));
+  const size_t width = entry.width, each = width * entry.block;
+  if (paired)
+    entry.cross.resize(entry.moments.size());
+  for (size_t expert = 0; expert < entry.experts; ++expert) {
+    addSquares(x[expert],
+               std::span(entry.squares).subspan(expert * width, width));
+    entry.counts[expert] += x[expert].size();
+    if (!entry.block || x[expert].empty())
+      continue;
+    addProducts(x[expert], x[expert], width, entry.block, /*symmetric=*/true,
+                entry.moments.data() + expert * each);
+    if (paired)
+      addProducts(x[expert], y[expert], width, entry.block,
+                  /*symmetric=*/false, entry.cross.data() + expert * each);
   }
+}
+
+/// Moments with both halves, as f32.
+static std::vector<float> mirrored(const ImportanceMatrix::Entry &entry) {
+  const size_t block = entry.block, rows = entry.moments.size() / block;
+  std::vector<float> result(entry.moments.begin(), entry.moments.end());
+  for (size_t i = 0; i < rows; ++i) {
+    const size_t column = i % entry.width, inBlock = column % block;
+    for (size_t j = 0; j < inBlock; ++j)
+      result[i * block + j] = result[(i - inBlock + j) * block + inBlock];
+  }
+  return result;
 }
 
 Status ImportanceMatrix::write(const std::filesystem::path &path,
@@ -57,16 +208,29 @@ Status ImportanceMatrix::write(const std::filesystem::path &path,
              GgufValue::of(std::vector<std::string>{origin.dataset}));
   writer.set("imatrix.chunk_count", GgufValue::of(origin.chunks));
   writer.set("imatrix.chunk_size", GgufValue::of(origin.chunkTokens));
-  auto add = [&](const std::string &name, uint64_t width, uint64_t experts,
-                 const auto &values) {
-    std::vector<float> floats(values.begin(), values.end());
-    const auto bytes = std::as_bytes(std::span(floats));
-    return writer.addTensor(name, {width, experts}, WeightFormat::f32,
-                            std::vector(bytes.begin(), bytes.end()));
+  const auto add = [&](const std::string &name, std::vector<uint64_t> dims,
+                       std::function<std::vector<float>()> values) {
+    return writer.addTensor(
+        name, std::move(dims), WeightFormat::f32,
+        [values = std::move(values)](const GgufWriter::Sink &sink) {
+          return sink(std::as_bytes(std::span<const float>(values())));
+        });
+  };
+  const auto floats = [](const auto &values) {
+    return
+        [&values] { return std::vector<float>(values.begin(), values.end()); };
   };
   for (const auto &[name, entry] : all) {
-    DS4_TRY(add(name + ".in_sum2", entry.width, entry.experts, entry.squares));
-    DS4_TRY(add(name + ".counts", 1, entry.experts, entry.counts));
+    DS4_TRY(add(name + ".in_sum2", {entry.width, entry.experts},
+                floats(entry.squares)));
+    DS4_TRY(add(name + ".counts", {1, entry.experts}, floats(entry.counts)));
+    if (entry.block)
+      DS4_TRY(add(name + ".in_moment",
+                  {entry.block, entry.width, entry.experts},
+                  [&entry = entry] { return mirrored(entry); }));
+    if (!entry.cross.empty())
+      DS4_TRY(add(name + ".in_cross", {entry.block, entry.width, entry.experts},
+                  floats(entry.cross)));
   }
   return writer.write(path);
 }

@@ -6,9 +6,10 @@
 namespace ds4 {
 
 Result<TextChunks> cutChunks(const Tokenizer &tokenizer, std::string_view text,
-                             uint32_t length, uint32_t most) {
+                             uint32_t length, uint32_t most,
+                             bool parseSpecial) {
   TextChunks chunks;
-  chunks.ids = tokenizer.encode(text, /*parseSpecial=*/false);
+  chunks.ids = tokenizer.encode(text, parseSpecial);
   chunks.ids.insert(chunks.ids.begin(), tokenizer.bos());
   const size_t tokens = chunks.ids.size();
   if (tokens < 2 || length < 2)

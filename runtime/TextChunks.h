@@ -29,12 +29,14 @@ struct TextChunks {
   uint32_t counted() const { return length - 1 - firstCounted(); }
 };
 
-/// BOS and the tokens of `text`, in chunks of `length` (at least 2), of which
+/// BOS and the tokens of `text`, in which names of special tokens are plain
+/// text unless `parseSpecial`, in chunks of `length` (at least 2), of which
 /// the first `most` are taken (0: all). BOS takes the place of the first token
 /// of every chunk. A text shorter than a chunk is one chunk. Error: less
 /// than two tokens.
 Result<TextChunks> cutChunks(const Tokenizer &tokenizer, std::string_view text,
-                             uint32_t length, uint32_t most);
+                             uint32_t length, uint32_t most,
+                             bool parseSpecial = false);
 
 } // namespace ds4
 

@@ -51,7 +51,12 @@ looking inside
   --kl=K             judge logits by their mean KL: for quantised weights
   --collect-imatrix=FILE    importance matrix of a text, for ds4quant and
                      llama.cpp; the bundle needs ds4c --imatrix=true
+  --moments=N|full   with it: products of inputs within blocks of N columns,
+                     for ds4quant --search=better (8 N bytes an input)
+  --against=MODEL.gguf --against-bundle=BUNDLE    with --moments: products
+                     with what the original model's linears read, too
   --text=FILE        the text; --chunk-size=N --chunks=N as in eval --help
+  --special          names of special tokens in the text count
   --trace=FILE       time of each launch, by op and layer, for chrome://tracing
   --version  --help
 Ctrl-C ends the answer, twice ds4run. Exit codes: 0 done, 1 failed, 2 usage.
@@ -114,7 +119,18 @@ RunCommand parseRunOptions(int argc, char **argv) {
   addDeviceOptions(app, it);
   app.add_flag("--logits-hash", it.logitsHash);
   app.add_option("--collect-imatrix", it.imatrix);
+  app.add_option_function<std::string>(
+         "--moments",
+         [&it](const std::string &value) {
+           it.moments = value == "full"
+                            ? kWholeRows
+                            : static_cast<uint32_t>(std::stoul(value));
+         })
+      ->check(CLI::Range(1, 1 << 20) | CLI::IsMember({"full"}));
   app.add_option("--text", it.text);
+  app.add_flag("--special", it.special);
+  app.add_option("--against", it.against);
+  app.add_option("--against-bundle", it.againstBundle);
   addChunkOptions(app, it);
   app.add_option("--trace", it.traceFile);
   app.add_flag("--print-bundle", it.printBundle);
@@ -191,6 +207,14 @@ RunCommand parseRunOptions(int argc, char **argv) {
                     "--collect-imatrix");
   if (it.imatrix.empty() != it.text.empty())
     return badUsage("--collect-imatrix=FILE and --text=FILE go together");
+  if ((it.moments || it.special || !it.against.empty()) && it.imatrix.empty())
+    return badUsage("--moments, --special and --against belong to "
+                    "--collect-imatrix");
+  if (it.against.empty() != it.againstBundle.empty())
+    return badUsage("--against=MODEL.gguf and --against-bundle=BUNDLE go "
+                    "together");
+  if (!it.against.empty() && !it.moments)
+    return badUsage("--against needs --moments");
   if (it.interactive && it.prompt == "-")
     return badUsage("-p - and -i both read standard input");
   if (it.logitsHash &&

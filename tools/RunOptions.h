@@ -7,6 +7,7 @@
 #include "runtime/Sampler.h"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ class App;
 }
 
 namespace ds4 {
+
+/// --moments=full.
+constexpr uint32_t kWholeRows = std::numeric_limits<uint32_t>::max();
 
 struct RunOptions {
   std::string bundle, model;
@@ -40,7 +44,9 @@ struct RunOptions {
   std::string text;                       ///< --text; "-" reads standard input
   uint32_t chunkTokens = 512, chunks = 0; ///< cutChunks
   std::string against, againstBundle, saveLogits;
-  std::string imatrix; ///< --collect-imatrix
+  std::string imatrix;  ///< --collect-imatrix
+  uint32_t moments = 0; ///< --moments: columns of a block; 0: none
+  bool special = false; ///< --special: names of special tokens in --text count
 };
 
 /// Options that several commands share.

@@ -11,7 +11,7 @@ namespace ds4 {
 
 Result<TextChunks> readTextChunks(const Tokenizer &tokenizer,
                                   const std::string &path, uint32_t length,
-                                  uint32_t most) {
+                                  uint32_t most, bool parseSpecial) {
   std::string text;
   if (path == "-") {
     text.assign(std::istreambuf_iterator<char>(std::cin), {});
@@ -22,7 +22,7 @@ Result<TextChunks> readTextChunks(const Tokenizer &tokenizer,
       return ioError(fmt::format("cannot read the text in {}", path));
     text.assign(std::istreambuf_iterator<char>(file), {});
   }
-  return cutChunks(tokenizer, text, length, most);
+  return cutChunks(tokenizer, text, length, most, parseSpecial);
 }
 
 } // namespace ds4

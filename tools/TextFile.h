@@ -11,7 +11,7 @@ namespace ds4 {
 /// Chunks of the text in `path` (cutChunks); "-" reads standard input.
 Result<TextChunks> readTextChunks(const Tokenizer &tokenizer,
                                   const std::string &path, uint32_t length,
-                                  uint32_t most);
+                                  uint32_t most, bool parseSpecial = false);
 
 } // namespace ds4
 

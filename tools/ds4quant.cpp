@@ -25,7 +25,7 @@ usage: ds4quant IN.gguf -o OUT.gguf --recipe=NAME|FILE.toml [options]
   --search=better        where the matrix has moments, choose codes by the error
                          of outputs (default: reference)
   --report               print format, bits a weight and relative squared error
-                         of each tensor
+                         of each tensor, and of its outputs where moments are
   --threads=N            threads (default: all)
 Exit codes: 0 done, 1 failed, 2 usage.
 example: ds4quant v4-f16.gguf -o v4.gguf --recipe=strix --report
@@ -62,12 +62,15 @@ static std::string recipeNames() {
 
 static void printReport(const std::vector<TensorReport> &reports) {
   uint64_t bytes = 0, elements = 0;
-  fmt::print("{:<40} {:<20} {:>12} {:>8} {:>12}\n", "tensor", "format", "bytes",
-             "bits", "error");
+  fmt::print("{:<40} {:<20} {:>12} {:>8} {:>12} {:>12}\n", "tensor", "format",
+             "bytes", "bits", "error", "of outputs");
   for (const TensorReport &report : reports) {
-    fmt::print("{:<40} {:<20} {:>12} {:>8.4f} {:>12.4e}\n", report.name,
+    fmt::print("{:<40} {:<20} {:>12} {:>8.4f} {:>12.4e} {:>12}\n", report.name,
                weightFormatInfo(report.to).name, report.bytes,
-               report.bitsPerWeight(), report.relativeError());
+               report.bitsPerWeight(), report.relativeError(),
+               report.outputPower > 0
+                   ? fmt::format("{:.4e}", report.relativeOutputError())
+                   : "");
     bytes += report.bytes;
     elements += report.elements;
   }

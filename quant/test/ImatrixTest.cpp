@@ -1,7 +1,9 @@
-// Statistics of inputs: both forms of files, and collecting.
+// Statistics of inputs: both forms of files, the GGUF form as
+// runtime/ImportanceMatrix.h writes it.
 #include "quant/Imatrix.h"
 
 #include "runtime/GgufWriter.h"
+#include "runtime/ImportanceMatrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,13 +81,16 @@ TEST_F(ImatrixTest, RefusesDamagedLegacyFiles) {
 }
 
 TEST_F(ImatrixTest, ReadsBackWhatWasCollected) {
-  ImatrixCollector collector(2);
-  collector.declare("w", 3, 2);
-  collector.declare("never", 3, 1);
-  const float inputs[] = {1, 2, 3, 4, 5, 6};
-  collector.add("w", 1, inputs);
-  collector.add("unknown", 0, inputs);
-  ASSERT_TRUE(collector.write(path));
+  ImportanceMatrix collected(2);
+  Observation it;
+  it.weight = "w";
+  it.width = 3;
+  it.rowElements = 3;
+  it.experts = 2;
+  it.used = 1;
+  collected.add(it, std::vector<float>{1, 2, 3, 4, 5, 6},
+                std::vector<int32_t>{1, 1});
+  ASSERT_TRUE(collected.write(path, {}));
 
   const Result<Imatrix> imatrix = Imatrix::open(path);
   ASSERT_TRUE(imatrix) << imatrix.error().text;
@@ -96,10 +101,12 @@ TEST_F(ImatrixTest, ReadsBackWhatWasCollected) {
   EXPECT_THAT(stats.importance(0), IsEmpty());
   EXPECT_THAT(stats.importance(1), ElementsAre(8.5f, 14.5f, 22.5f));
   ASSERT_EQ(stats.block, 2u);
-  const std::vector<float> moments(stats.moments.begin() + 6,
-                                   stats.moments.end());
+  const auto unseen = imatrix->moments("w", stats, 0);
+  const auto seen = imatrix->moments("w", stats, 1);
+  ASSERT_TRUE(unseen && seen);
+  EXPECT_THAT(*unseen, ElementsAre(0, 0, 0, 0, 0, 0));
   // Columns 0 and 1 share a block, column 2 is alone in a cut one.
-  EXPECT_THAT(moments, ElementsAre(17, 22, 22, 29, 45, 0));
+  EXPECT_THAT(*seen, ElementsAre(17, 22, 22, 29, 45, 0));
   const auto never = imatrix->statistics("never", 3, 1);
   ASSERT_TRUE(never);
   EXPECT_FALSE(*never);

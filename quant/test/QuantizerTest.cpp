@@ -6,6 +6,7 @@
 #include "quant/Encoders.h"
 #include "runtime/DecodeTables.h"
 #include "runtime/GgufWriter.h"
+#include "runtime/ImportanceMatrix.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -316,15 +317,18 @@ TEST_F(ExpertsTest, TablesHaveNoPlaceForGatesOfThreeBits) {
 
 TEST_F(ExpertsTest, ImportanceOfEachExpertDecides) {
   // Expert 1 sees its first half alone; expert 2 sees nothing.
-  ImatrixCollector collector(0);
-  collector.declare(kNames[2], kColumns, kExperts);
-  std::vector<float> x(kColumns, 0.0f);
-  std::fill(x.begin(), x.begin() + kColumns / 2, 1.0f);
-  collector.add(kNames[2], 1, x);
-  std::fill(x.begin(), x.end(), 1.0f);
-  collector.add(kNames[2], 0, x);
+  Observation it;
+  it.weight = kNames[2];
+  it.width = kColumns;
+  it.rowElements = kColumns;
+  it.experts = kExperts;
+  it.used = 1;
+  std::vector<float> x(2 * kColumns, 1.0f);
+  std::fill(x.begin() + kColumns / 2, x.begin() + kColumns, 0.0f);
+  ImportanceMatrix collected;
+  collected.add(it, x, std::vector<int32_t>{1, 0});
   const std::string path = folder + "/quantizer.imatrix";
-  ASSERT_TRUE(collector.write(path));
+  ASSERT_TRUE(collected.write(path, {}));
   const Result<Imatrix> imatrix = Imatrix::open(path);
   ASSERT_TRUE(imatrix);
 

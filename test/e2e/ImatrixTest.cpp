@@ -141,16 +141,17 @@ TEST_F(Imatrix, SumsAreThoseOfTheActivations) {
 }
 
 TEST_F(Imatrix, EveryCutGivesTheSameSums) {
-  ImportanceMatrix whole;
+  ImportanceMatrix whole(64);
   std::map<std::string, std::vector<double>> sums;
   collect(64, whole, sums);
   for (uint32_t chunk : {1, 7}) {
-    ImportanceMatrix cut;
+    ImportanceMatrix cut(64);
     collect(chunk, cut, sums);
     ASSERT_EQ(cut.entries().size(), whole.entries().size());
     for (const auto &[name, entry] : whole.entries()) {
       EXPECT_EQ(cut.entries().at(name).squares, entry.squares) << name;
       EXPECT_EQ(cut.entries().at(name).counts, entry.counts) << name;
+      EXPECT_EQ(cut.entries().at(name).moments, entry.moments) << name;
     }
   }
 }
