@@ -10,9 +10,10 @@ namespace ds4::quant {
 
 /// Inputs, in columns of a block, that the layer's moments count as.
 static constexpr double kLayerInputs = 4;
-/// Added to the diagonal, in units of its mean. Moments of few inputs promise
-/// cancellations that other inputs do not keep.
-static constexpr double kDamping = 0.01;
+/// Added to the diagonal, in units of its mean: kDamping, and kNoise for each
+/// column of a block an input. Moments of few inputs promise cancellations that
+/// other inputs do not keep.
+static constexpr double kDamping = 0.01, kNoise = 0.5;
 
 InputMoments::InputMoments(uint64_t columns, uint64_t block,
                            const Products &sums, double inputs,
@@ -35,8 +36,10 @@ InputMoments::InputMoments(uint64_t columns, uint64_t block,
   for (uint64_t i = 0; i < count; ++i)
     mean += moments[i * block + i % block];
   // A matrix that met zeros alone still needs a factor.
+  const double share =
+      kDamping + kNoise * static_cast<double>(block) / (inputs + prior);
   const auto damping = static_cast<float>(
-      std::max(kDamping * mean / static_cast<double>(count), 1e-12));
+      std::max(share * mean / static_cast<double>(count), 1e-12));
   for (uint64_t i = 0; i < count; ++i) {
     moments[i * block + i % block] += damping;
     // As much here: what inputs do not tell leaves weights as they are.

@@ -22,8 +22,9 @@ class InputMoments {
 public:
   /// `sums` over `inputs` inputs of this matrix. `layer`, empty or the means of
   /// all matrices of the tensor, stands in for what few inputs do not tell: it
-  /// weighs 4 block / (4 block + inputs). Then 1 % of the mean diagonal is
-  /// added to the diagonal.
+  /// weighs 4 block / (4 block + inputs). Then 0.01 + 0.5 block / (inputs + 4
+  /// block) of the mean diagonal is added to the diagonal; without `layer`
+  /// 0.01 + 0.5 block / inputs.
   InputMoments(uint64_t columns, uint64_t block, const Products &sums,
                double inputs, const Products &layer = {});
 

@@ -9,6 +9,7 @@
 #include "quant/MixTables.h"
 #include "quant/Parallel.h"
 #include "quant/RowSearch.h"
+#include "quant/TypeBudget.h"
 #include "runtime/GgufWriter.h"
 
 #include <cmath>
@@ -18,6 +19,12 @@
 namespace ds4::quant {
 
 static constexpr uint64_t kPieceElements = 1 << 22;
+/// What a budget chooses from, beside the recipe's formats.
+static constexpr WeightFormat kBudgetFormats[] = {
+    WeightFormat::q2_0_rocmfp2, WeightFormat::q3_0_rocmfpx,
+    WeightFormat::q4_0_rocmfp4_fast};
+/// Rows, and matrices they are of, that tell what a format costs a tensor.
+static constexpr uint64_t kTrialRows = 1024, kTrialMatrices = 16;
 
 /// Whether every f16 in `bytes`, scales or values, is finite: larger values
 /// than f16 holds would be encoded as infinity.
@@ -98,13 +105,38 @@ public:
       if (options.progress)
         options.progress(doneBefore + (first + count) * columns, tensor.name);
     }
-    moments.reset();
-    statistics.reset();
-    importance.clear();
+    forget();
+    return Status::ok();
+  }
+
+  /// Fills errors and powers of the report from some rows of some matrices.
+  Status measureSome() {
+    DS4_TRY(loadStatistics());
+    if (searching())
+      DS4_TRY(loadLayer());
+    const uint64_t some = std::min(matrices, kTrialMatrices);
+    const uint64_t rows =
+        std::min(rowsPerMatrix, std::max<uint64_t>(kTrialRows / some, 1));
+    const uint64_t stride = rowsPerMatrix / rows;
+    for (uint64_t k = 0; k < some; ++k) {
+      const uint64_t matrix = k * matrices / some;
+      if (searching()) {
+        DS4_ASSIGN(moments, matrixMoments(matrix));
+      }
+      DS4_TRY(readRows(matrix * rowsPerMatrix, rows, stride));
+      DS4_TRY(encode(matrix * rowsPerMatrix, rows, stride));
+    }
+    forget();
     return Status::ok();
   }
 
 private:
+  void forget() {
+    moments.reset();
+    statistics.reset();
+    importance.clear();
+  }
+
   /// Whether moments are of use: to find codes, or what a row should be.
   bool searching() const {
     return options.search && statistics && statistics->block &&
@@ -177,17 +209,21 @@ private:
     return result;
   }
 
-  /// Fills `source`.
-  Status readRows(uint64_t first, uint64_t count) {
+  /// Fills `source`, with every `stride`-th row.
+  Status readRows(uint64_t first, uint64_t count, uint64_t stride = 1) {
     const uint64_t rowBytes = weightRowBytes(report.from, columns);
     source.resize(count * rowBytes);
     std::ifstream file(in.path(), std::ios::binary);
-    file.seekg(
-        static_cast<std::streamoff>(tensor.fileOffset + first * rowBytes));
-    if (!file.read(reinterpret_cast<char *>(source.data()),
-                   static_cast<std::streamsize>(source.size())))
-      return ioError(fmt::format("cannot read tensor {} of {}",
-                                 ggufQuoted(tensor.name), in.path()));
+    const uint64_t reads = stride == 1 ? 1 : count;
+    const uint64_t size = source.size() / reads;
+    for (uint64_t i = 0; i < reads; ++i) {
+      file.seekg(static_cast<std::streamoff>(tensor.fileOffset +
+                                             (first + i * stride) * rowBytes));
+      if (!file.read(reinterpret_cast<char *>(source.data() + i * size),
+                     static_cast<std::streamsize>(size)))
+        return ioError(fmt::format("cannot read tensor {} of {}",
+                                   ggufQuoted(tensor.name), in.path()));
+    }
     return Status::ok();
   }
   std::vector<float> sourceRow(uint64_t i) const {
@@ -199,8 +235,8 @@ private:
     double error = 0, power = 0, outputError = 0, outputPower = 0;
   };
 
-  /// Fills `encoded` from the rows in `source`, which begin at row `first`.
-  Status encode(uint64_t first, uint64_t count) {
+  /// Fills `encoded` from the rows in `source`: row `first` and so on.
+  Status encode(uint64_t first, uint64_t count, uint64_t stride = 1) {
     if (report.from == report.to) {
       encoded = source;
       return Status::ok();
@@ -209,7 +245,7 @@ private:
     encoded.resize(count * rowBytes);
     std::vector<RowResult> results(count);
     parallelFor(count, options.threads, [&](uint64_t i) {
-      const uint64_t matrix = (first + i) / rowsPerMatrix;
+      const uint64_t matrix = (first + i * stride) / rowsPerMatrix;
       std::vector<float> row = sourceRow(i);
       const std::span<uint8_t> out(encoded.data() + i * rowBytes, rowBytes);
       const Floats rowBooks =
@@ -272,17 +308,110 @@ private:
   const uint64_t columns, rowsPerMatrix, matrices, bookSize;
   std::vector<std::vector<float>> importance; ///< [matrices]; may be empty
   std::optional<InputStatistics> statistics;
-  MatrixProducts layer; ///< means over all matrices of several
+  MatrixProducts layer;                ///< means over all matrices of several
   std::optional<InputMoments> moments; ///< of the matrix in work
   std::vector<uint8_t> source, encoded;
 };
 
 } // namespace
 
+static GgufWriter writerFor(const Gguf &in, const Recipe &recipe) {
+  GgufWriter writer;
+  for (const std::string &key : in.keys())
+    if (key != "general.file_type" && key != "general.quantization_version")
+      writer.set(key, *in.find(key));
+  if (recipe.fileType)
+    writer.set("general.file_type", GgufValue::of(*recipe.fileType));
+  writer.set("general.quantization_version", GgufValue::of(uint32_t{2}));
+  return writer;
+}
+
+/// What the budget may give `tensor`, for which the recipe says `report.to`.
+static Result<std::vector<TypeChoice>> choicesFor(const Gguf &in,
+                                                  const GgufTensor &tensor,
+                                                  const TensorReport &report,
+                                                  QuantizeOptions options) {
+  std::vector<WeightFormat> formats = {report.to};
+  if (report.from != report.to && weightFormatInfo(report.to).quantised)
+    for (const WeightFormat format : kBudgetFormats)
+      if (format != report.to && format != report.from &&
+          ggufTensorBytes(tensor.name, tensor.dims,
+                          weightFormatInfo(format).typeId))
+        formats.push_back(format);
+  // Outputs of layers add up, two a layer, to what the head reads; the head's
+  // are the logits.
+  const Result<uint64_t> layers = in.u64("deepseek4.block_count");
+  const double weight = layers && tensor.name == "output.weight"
+                            ? 2 * static_cast<double>(*layers)
+                            : 1;
+  std::vector<TypeChoice> choices;
+  options.measure = true;
+  for (const WeightFormat format : formats) {
+    TensorReport trial{tensor.name, report.from, format, tensor.elements()};
+    if (formats.size() > 1)
+      DS4_TRY(TensorJob(in, tensor, options, trial).measureSome());
+    DS4_ASSIGN(const uint64_t bytes,
+               ggufTensorBytes(tensor.name, tensor.dims,
+                               weightFormatInfo(format).typeId));
+    const uint64_t last = in.alignment() - 1;
+    const double error = trial.outputPower > 0 ? trial.relativeOutputError()
+                                               : trial.relativeError();
+    choices.push_back({format, (bytes + last) & ~last, weight * error});
+  }
+  return choices;
+}
+
+/// Changes formats of `reports`, which are the recipe's, to fit the budget.
+static Status fitBudget(const Gguf &in, const QuantizeOptions &options,
+                        std::vector<TensorReport> &reports) {
+  GgufWriter header = writerFor(in, options.recipe);
+  std::vector<std::vector<TypeChoice>> tensors;
+  uint64_t recipeBytes = 0;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const GgufTensor &tensor = in.tensors()[i];
+    if (weightFormatInfo(reports[i].to).bookLevels)
+      return invalidInput(fmt::format(
+          "the recipe says {} for tensor {}: a budget is for recipes without "
+          "learned levels",
+          weightFormatInfo(reports[i].to).name, ggufQuoted(tensor.name)));
+    if (options.progress)
+      options.progress(0, tensor.name);
+    DS4_ASSIGN(std::vector<TypeChoice> choices,
+               choicesFor(in, tensor, reports[i], options));
+    recipeBytes += choices[0].bytes;
+    tensors.push_back(std::move(choices));
+    DS4_TRY(header.declareTensor(tensor.name, tensor.dims, reports[i].to));
+  }
+  DS4_ASSIGN(const uint64_t recipeFile, header.fileBytes());
+  const uint64_t rest = recipeFile - recipeBytes;
+  if (*options.budget < rest)
+    return invalidInput(
+        fmt::format("a budget of {} bytes is less than the metadata take",
+                    *options.budget));
+  DS4_ASSIGN(const std::vector<size_t> chosen,
+             chooseTypes(tensors, *options.budget - rest));
+  for (size_t i = 0; i < reports.size(); ++i)
+    reports[i].to = tensors[i][chosen[i]].format;
+  return Status::ok();
+}
+
 Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
                                                const std::filesystem::path &out,
                                                const QuantizeOptions &options) {
-  std::vector<TensorReport> reports(in.tensors().size());
+  std::vector<TensorReport> reports;
+  for (const GgufTensor &tensor : in.tensors()) {
+    const TensorReport &report = reports.emplace_back(
+        TensorReport{tensor.name, tensor.format(),
+                     options.recipe.formatOf(tensor), tensor.elements()});
+    if (weightFormatInfo(report.from).bookLevels)
+      return invalidInput(fmt::format(
+          "tensor {} is {}, whose codebooks would be lost: start from a file "
+          "with plain formats",
+          ggufQuoted(tensor.name), weightFormatInfo(report.from).name));
+  }
+  if (options.budget)
+    DS4_TRY(fitBudget(in, options, reports));
+
   std::vector<TensorJob> jobs;
   const Result<uint64_t> groups =
       in.u64("deepseek4.attention.output_group_count");
@@ -291,19 +420,12 @@ Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
   for (size_t i = 0; i < reports.size(); ++i) {
     const GgufTensor &tensor = in.tensors()[i];
     TensorReport &report = reports[i];
-    report = {tensor.name, tensor.format(), options.recipe.formatOf(tensor),
-              tensor.elements()};
     DS4_ASSIGN(report.bytes,
                ggufTensorBytes(tensor.name, tensor.dims,
                                weightFormatInfo(report.to).typeId));
     TensorJob &job = jobs.emplace_back(in, tensor, options, report);
     job.doneBefore = elements;
     elements += tensor.elements();
-    if (weightFormatInfo(report.from).bookLevels)
-      return invalidInput(fmt::format(
-          "tensor {} is {}, whose codebooks would be lost: start from a file "
-          "with plain formats",
-          ggufQuoted(tensor.name), weightFormatInfo(report.from).name));
     if (!weightFormatInfo(report.to).bookLevels)
       continue;
     DS4_TRY(tables.check(tensor, report.to));
@@ -311,13 +433,7 @@ Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
     tables.add(tensor, report.to, job.books);
   }
 
-  GgufWriter writer;
-  for (const std::string &key : in.keys())
-    if (key != "general.file_type" && key != "general.quantization_version")
-      writer.set(key, *in.find(key));
-  if (options.recipe.fileType)
-    writer.set("general.file_type", GgufValue::of(*options.recipe.fileType));
-  writer.set("general.quantization_version", GgufValue::of(uint32_t{2}));
+  GgufWriter writer = writerFor(in, options.recipe);
   tables.write(writer);
   for (TensorJob &job : jobs)
     DS4_TRY(writer.addTensor(

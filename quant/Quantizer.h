@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 namespace ds4::quant {
 
@@ -38,6 +39,9 @@ struct QuantizeOptions {
   /// Look for codes with less error of outputs than the reference's, where the
   /// matrix has moments; elsewhere the reference's are taken.
   bool search = false;
+  /// Most bytes of the file: other formats are given to tensors than the
+  /// recipe says where that lowers the errors of outputs.
+  std::optional<uint64_t> budget;
   unsigned threads = 1;
   bool measure = false; ///< fill errors and powers of the reports
   /// Called after each piece with the elements done; may be empty.
@@ -47,9 +51,14 @@ struct QuantizeOptions {
 /// Writes `out`. Metadata are those of `in`; general.file_type becomes the
 /// recipe's, or goes if it has none, and general.quantization_version is 2.
 /// Codebooks of learned-level formats are fitted first, one pair an expert, and
-/// written as decode tables. Errors: a value that is not finite, a row length
-/// that a format does not allow, a tensor that comes with learned codebooks or
-/// should get them and is no expert tensor; statistics that do not fit.
+/// written as decode tables. With a budget, a tensor that the recipe quantises
+/// may get its format, or one of ROCmFPX with 2.5, 3.5 or 4.25 bits a weight,
+/// as chooseTypes says; an error is that of outputs (of weights, where there
+/// are no moments), in units of their power, over some rows of the tensor.
+/// Errors: a value that is not finite, a row length that a format does not
+/// allow, a tensor that comes with learned codebooks or should get them and is
+/// no expert tensor; statistics that do not fit; a budget that is too small, or
+/// with a recipe of learned levels.
 Result<std::vector<TensorReport>> quantizeFile(const Gguf &in,
                                                const std::filesystem::path &out,
                                                const QuantizeOptions &options);

@@ -24,6 +24,8 @@ usage: ds4quant IN.gguf -o OUT.gguf --recipe=NAME|FILE.toml [options]
   --imatrix=FILE         importance of columns, in either form of llama.cpp
   --search=better        where the matrix has moments, choose codes by the error
                          of outputs (default: reference)
+  --budget=BYTES         most bytes of the file: tensors get more or fewer bits
+                         than the recipe says where that lowers errors
   --report               print format, bits a weight and relative squared error
                          of each tensor, and of its outputs where moments are
   --threads=N            threads (default: all)
@@ -82,6 +84,7 @@ namespace {
 struct Options {
   std::string in, out, recipe, imatrix, search = "reference";
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  std::optional<uint64_t> budget;
   bool report = false;
 };
 } // namespace
@@ -96,6 +99,7 @@ static Status run(const Options &options) {
     quantize.imatrix = &*imatrix;
   }
   quantize.search = options.search == "better";
+  quantize.budget = options.budget;
   quantize.threads = options.threads;
   quantize.measure = options.report;
   uint64_t elements = 0;
@@ -126,6 +130,7 @@ int main(int argc, char **argv) {
   app.add_option("--imatrix", options.imatrix);
   app.add_option("--search", options.search)
       ->check(CLI::IsMember({"reference", "better"}));
+  app.add_option("--budget", options.budget)->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
   app.add_flag("--report", options.report);
   try {

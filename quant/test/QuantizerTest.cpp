@@ -14,6 +14,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -147,6 +148,61 @@ TEST_F(QuantizerTest, WritesWhatTheRecipeSays) {
   EXPECT_NEAR((*reports)[1].relativeError(), error / power, 1e-12);
   EXPECT_EQ((*reports)[1].bitsPerWeight(), 8.5);
   EXPECT_EQ((*reports)[0].relativeError(), 0);
+}
+
+TEST_F(QuantizerTest, ABudgetGivesBitsToWhatNeedsThem) {
+  // Tensor "easy" is exact in two bits.
+  GgufWriter writer;
+  ASSERT_TRUE(writer.addTensor("weight", {64, 100}, WeightFormat::f32,
+                               bytesOf(weight)));
+  std::vector<float> levels(64 * 200);
+  for (size_t i = 0; i < levels.size(); ++i)
+    levels[i] = static_cast<float>(i % 4) - 1;
+  ASSERT_TRUE(
+      writer.addTensor("easy", {64, 200}, WeightFormat::f32, bytesOf(levels)));
+  ASSERT_TRUE(writer.addTensor("norm", {64}, WeightFormat::f32, bytesOf(norm)));
+  ASSERT_TRUE(writer.write(in));
+  const Result<Gguf> gguf = Gguf::open(in);
+  QuantizeOptions options;
+  options.recipe = recipe("types = [[\"norm\", \"f32\"], [\"*\", 104]]");
+  ASSERT_TRUE(quantizeFile(*gguf, out, options));
+  const uint64_t bytes = std::filesystem::file_size(out);
+  options.budget = bytes;
+  const auto reports = quantizeFile(*gguf, out, options);
+  ASSERT_TRUE(reports) << reports.error().text;
+  EXPECT_EQ((*reports)[0].to, WeightFormat::q4_0_rocmfp4_fast);
+  EXPECT_EQ((*reports)[1].to, WeightFormat::q2_0_rocmfp2);
+  EXPECT_EQ((*reports)[2].to, WeightFormat::f32);
+  EXPECT_LE(std::filesystem::file_size(out), bytes);
+
+  options.budget = bytes / 2;
+  EXPECT_THAT(quantizeFile(*gguf, out, options).error().text,
+              HasSubstr("bytes at least"));
+  options.budget = 10;
+  EXPECT_THAT(quantizeFile(*gguf, out, options).error().text,
+              HasSubstr("less than the metadata"));
+  options.recipe = recipe("types = [[\"*\", 106]]");
+  EXPECT_THAT(quantizeFile(*gguf, out, options).error().text,
+              HasSubstr("without learned levels"));
+}
+
+TEST_F(QuantizerTest, ABudgetThinksMoreOfTheHead) {
+  GgufWriter writer;
+  writer.set("deepseek4.block_count", GgufValue::of(uint32_t{2}));
+  for (const char *name : {"weight", "output.weight"})
+    ASSERT_TRUE(
+        writer.addTensor(name, {64, 100}, WeightFormat::f32, bytesOf(weight)));
+  ASSERT_TRUE(writer.write(in));
+  const Result<Gguf> gguf = Gguf::open(in);
+  QuantizeOptions options;
+  options.recipe = recipe("types = [[\"weight\", 107], [\"*\", 104]]");
+  ASSERT_TRUE(quantizeFile(*gguf, out, options));
+  options.recipe = recipe("types = [[\"weight\", 104], [\"*\", 107]]");
+  options.budget = std::filesystem::file_size(out);
+  const auto reports = quantizeFile(*gguf, out, options);
+  ASSERT_TRUE(reports) << reports.error().text;
+  EXPECT_EQ((*reports)[0].to, WeightFormat::q2_0_rocmfp2);
+  EXPECT_EQ((*reports)[1].to, WeightFormat::q3_0_rocmfpx);
 }
 
 TEST_F(QuantizerTest, ThreadsDoNotShow) {

@@ -122,35 +122,6 @@ TEST_P(RowSearchTest, KeepsWhatIsExact) {
   EXPECT_EQ(ref::weightRow({GetParam(), bytes, kColumns, book, 1}, 0), row);
 }
 
-TEST_P(RowSearchTest, BooksForOutputsAreBetter) {
-  if (!weightFormatInfo(GetParam()).bookLevels)
-    GTEST_SKIP() << "levels are fixed";
-  const std::vector<float> full = correlatedInputs(kColumns);
-  const InputMoments moments = momentsOf(kColumns);
-  test::Random random(7);
-  // Skewed, so that levels of squared error alone are not those of outputs.
-  std::vector<float> matrix = random.floats(40 * kColumns);
-  for (float &x : matrix)
-    x = x * x * x + 0.2f;
-  const auto error = [&](const std::vector<float> &book) {
-    double sum = 0;
-    for (uint64_t r = 0; r < 40; ++r) {
-      const Floats row = Floats(matrix).subspan(r * kColumns, kColumns);
-      std::vector<uint8_t> bytes(weightRowBytes(GetParam(), kColumns));
-      searchRow(GetParam(), book, row, moments, bytes.data());
-      sum += outputError(
-          full, row, ref::weightRow({GetParam(), bytes, kColumns, book, 1}, 0));
-    }
-    return sum;
-  };
-  const std::vector<float> before =
-      fitBooks(GetParam(), matrix, kColumns, importanceOf(full));
-  const std::vector<float> after =
-      searchBooks(GetParam(), before, matrix, moments);
-  EXPECT_LT(error(after), 0.97 * error(before));
-  EXPECT_EQ(searchBooks(GetParam(), before, matrix, moments), after);
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Formats, RowSearchTest,
     testing::Values(WeightFormat::q4_0_rocmfp4_fast, WeightFormat::q3_0_rocmfpx,
