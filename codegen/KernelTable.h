@@ -66,7 +66,6 @@ public:
   llvm::SmallVector<mlir::Value> args;
   /// The kernel takes a StepStatus pointer before the step (selections).
   bool reportsNan = false;
-  uint64_t weightBytesPerToken = 0;
 
   KernelSpec &constant(llvm::StringRef name, int64_t value); // u32
   KernelSpec &constantF(llvm::StringRef name, float value);  // hex float

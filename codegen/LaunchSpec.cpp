@@ -163,7 +163,6 @@ LogicalResult LaunchBuilder::finish() {
     for (Value value : body->args)
       if (value && known.insert(storageOf(value)).second)
         spec.args.push_back(storageOf(value));
-    spec.weightBytesPerToken += body->weightBytesPerToken;
   }
   for (const LaunchPart &part : spec.parts) {
     spec.gridX += part.blocks();

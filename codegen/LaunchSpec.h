@@ -43,7 +43,6 @@ struct LaunchSpec {
   std::vector<mlir::Value> args;
   uint32_t ticketParts = 0;
   mlir::Operation *selection = nullptr; ///< the op that may report a NaN
-  uint64_t weightBytesPerToken = 0;
 
   std::vector<const KernelSpec *> bodies() const;
 };

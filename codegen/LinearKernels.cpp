@@ -66,11 +66,6 @@ static void launchBlocks(KernelSpec &spec, Value x) {
   spec.local = true;
 }
 
-/// Bytes that one token reads of a weight [E, ...] if it uses `used` experts.
-static uint64_t expertBytes(WeightType weight, int64_t used) {
-  return weight.getDeviceBytes() / weight.getShape().front() * used;
-}
-
 void addLinearKernels(KernelTable &kernels) {
   kernels.add<EmbedOp>([](EmbedOp op, KernelSpec &spec) {
     const WeightType table = op.getTable().getType();
@@ -79,7 +74,6 @@ void addLinearKernels(KernelTable &kernels) {
         .constant("kHidden", table.getRowElements());
     launchElements(spec, table.getRowElements());
     spec.args = {op.getTokens(), op.getTable(), op.getResult()};
-    spec.weightBytesPerToken = expertBytes(table, 1);
     return success();
   });
 
@@ -102,7 +96,6 @@ void addLinearKernels(KernelTable &kernels) {
     launchProducts(spec, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);
     spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
-    spec.weightBytesPerToken = weight.getDeviceBytes();
     return success();
   });
 
@@ -115,7 +108,6 @@ void addLinearKernels(KernelTable &kernels) {
                    groups);
     spec.constant("kGroups", groups);
     spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
-    spec.weightBytesPerToken = weight.getDeviceBytes();
     return success();
   });
 
@@ -129,7 +121,6 @@ void addLinearKernels(KernelTable &kernels) {
     spec.args = {op.getX(),       op.getExperts(),   op.getGate(),
                  op.getUp(),      op.getGateBooks(), op.getUpBooks(),
                  op.getGateOut(), op.getUpOut()};
-    spec.weightBytesPerToken = 2 * expertBytes(weight, used);
     return success();
   });
 
@@ -142,7 +133,6 @@ void addLinearKernels(KernelTable &kernels) {
     spec.constant("kUsed", used);
     spec.args = {op.getH(), op.getExperts(), op.getWeight(), op.getBooks(),
                  op.getResult()};
-    spec.weightBytesPerToken = expertBytes(weight, used);
     return success();
   });
 }

@@ -3,6 +3,7 @@
 // no kernel reads is not loaded.
 #include "codegen/PlanWriter.h"
 
+#include "codegen/LaunchBytes.h"
 #include "codegen/LaunchSpec.h"
 #include "ir/Launch.h"
 #include "passes/Passes.h"
@@ -83,6 +84,7 @@ LogicalResult PlanWriter::addLeaf(WeightOp op) {
   desc.layout = type.getLayout();
   desc.shape.assign(type.getShape().begin(), type.getShape().end());
   desc.bytes = type.getBytes();
+  desc.slicesPerToken = slicesPerToken(op);
   // Entries of a routing table are expert numbers.
   for (Operation *user : op->getUsers())
     if (auto route = dyn_cast<HashRouteOp>(user))
@@ -203,12 +205,12 @@ LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
   launch.block = spec->threads;
   launch.ratio = spec->ratio;
   launch.columns = spec->columns;
-  launch.weightBytesPerToken = spec->weightBytesPerToken;
   for (Value value : spec->args) {
     FailureOr<Arg> arg = argOf(value, op);
     if (failed(arg))
       return failure();
     launch.args.push_back(std::move(*arg));
+    addArgumentBytes(op, value, launch);
   }
   const uint32_t number = function.launches.size();
   if (spec->ticketParts) {

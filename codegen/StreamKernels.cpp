@@ -19,7 +19,6 @@ static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
       .constant("kMixes", fn.getShape().front())
       .constantF("kEps", eps)
       .constantF("kHcEps", hcEps);
-  spec.weightBytesPerToken = fn.getBytes();
 }
 
 void addStreamKernels(KernelTable &kernels) {

@@ -2,6 +2,8 @@
 // large buffers first, each at the lowest gap among the placed buffers that are
 // live at the same time. Quadratic in the buffers of a function, which is a few
 // thousand at most.
+#include "passes/PlanMemory.h"
+
 #include "passes/Passes.h"
 
 #include "ir/Ds4Ops.h"
@@ -49,8 +51,7 @@ private:
 
 } // namespace
 
-/// Bytes of an activation, or nothing for a type without a static size.
-static std::optional<int64_t> bytesOf(Type type) {
+std::optional<int64_t> activationBytes(Type type) {
   if (auto q8 = dyn_cast<Q8Type>(type)) {
     int64_t rows = 1;
     for (int64_t size : q8.getShape().drop_back())
@@ -90,7 +91,7 @@ LogicalResult PlanMemoryPass::collect(func::FuncOp function,
       if (isFree(inner) || isa<LaunchOp>(inner))
         return WalkResult::advance();
       for (Value result : inner->getResults()) {
-        std::optional<int64_t> bytes = bytesOf(result.getType());
+        std::optional<int64_t> bytes = activationBytes(result.getType());
         if (!bytes) {
           inner->emitOpError()
               << "result " << result.getType() << " has no static size";

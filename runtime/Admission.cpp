@@ -70,6 +70,16 @@ std::string formatBytes(uint64_t bytes) {
   return fmt::format("{} bytes", bytes);
 }
 
+std::string memoryText(const MemoryNeed &need) {
+  std::string text =
+      fmt::format("weights {}, states and tables {}, activations {}",
+                  formatBytes(need.weights), formatBytes(need.context),
+                  formatBytes(need.arena));
+  if (need.staging)
+    text += fmt::format(", staging {}", formatBytes(need.staging));
+  return text;
+}
+
 Status admit(const MemoryNeed &need, uint64_t available, uint32_t context) {
   if (available == 0 || need.total() <= available)
     return Status::ok();

@@ -7,6 +7,7 @@
 #include "runtime/Result.h"
 
 #include <cstdint>
+#include <string>
 
 namespace ds4 {
 
@@ -29,6 +30,10 @@ uint64_t availableMemory();
 /// Error (outOfMemory): `need` is more than `available` bytes. `context` is the
 /// bundle's, for the advice.
 Status admit(const MemoryNeed &need, uint64_t available, uint32_t context);
+
+/// "weights 1.00 GB, states and tables 2.0 MB, activations 3.0 MB", and staging
+/// if there is any.
+std::string memoryText(const MemoryNeed &need);
 
 /// "1.50 GB", "312 KB"; powers of 1000.
 std::string formatBytes(uint64_t bytes);

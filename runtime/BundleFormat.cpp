@@ -106,6 +106,8 @@ template <typename Archive> static void describe(Archive &json, Launch &it) {
   json.field("ratio", it.ratio);
   json.field("args", it.args);
   json.field("weight_bytes_per_token", it.weightBytesPerToken);
+  json.field("read_bytes", it.readBytes);
+  json.field("written_bytes", it.writtenBytes);
   json.field("columns", it.columns);
   json.field("selection", it.selection);
 }
@@ -152,6 +154,7 @@ static void describe(Archive &json, WeightDesc &it) {
   json.field("shape", it.shape);
   json.field("bytes", it.bytes);
   json.field("value_limit", it.valueLimit);
+  json.field("slices_per_token", it.slicesPerToken);
   json.field("layout", it.layout);
 }
 

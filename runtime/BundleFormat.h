@@ -28,6 +28,10 @@ namespace ds4 {
 /// Version of these structs; a bundle of another version is refused.
 inline constexpr int kBundleVersion = 2;
 
+/// Fingerprint of a bundle that was compiled from a shape (models/Shape.h) and
+/// belongs to no model file.
+inline constexpr const char *kShapeFingerprint = "shape";
+
 /// What one step processes; a device buffer of this layout is the last
 /// argument of every kernel. Layout is shared with ops/prelude.h.
 struct Step {
@@ -91,6 +95,9 @@ struct Launch {
   std::vector<Arg> args;
   /// Weight bytes that one token reads here (experts: the used ones).
   uint64_t weightBytesPerToken = 0;
+  /// Of a full step: activations that it reads; activations and cached rows
+  /// that it writes. Cached rows that it reads depend on the position.
+  uint64_t readBytes = 0, writtenBytes = 0;
   uint32_t columns = 1;    ///< rows of the domain that a row of the grid does
   std::string selection{}; ///< the op that may report a NaN; empty: none
 };
@@ -143,6 +150,9 @@ struct WeightDesc {
   uint64_t bytes = 0;         ///< in the file
   /// For i32 tables: values must be in [0, limit); 0: unchecked.
   uint32_t valueLimit = 0;
+  /// What one token reads of it, in slices of shape[0]: rows of a table, the
+  /// experts that it uses, all of anything else.
+  uint64_t slicesPerToken = 0;
   WeightLayout layout = WeightLayout::file; ///< in device memory
 };
 
@@ -215,7 +225,7 @@ struct Manifest {
   int version = kBundleVersion;
   std::string tool;        ///< "ds4c 0.1.0"
   std::string modelName;   ///< general.name
-  std::string fingerprint; ///< Gguf::fingerprint() of the model
+  std::string fingerprint; ///< Gguf::fingerprint(), or kShapeFingerprint
   std::map<std::string, std::string> profile;
   uint32_t layers = 0, vocab = 0, context = 0;
   /// Tokens that a rollback may take back: what the rings are laid out for

@@ -80,6 +80,11 @@ Session::~Session() {
 Result<std::unique_ptr<Session>> Session::open(Bundle bundle, const Gguf &file,
                                                std::unique_ptr<Device> device,
                                                const SessionOptions &options) {
+  if (bundle.manifest.fingerprint == kShapeFingerprint)
+    return invalidInput(fmt::format(
+        "{} was compiled from a shape ({}) and belongs to no model file: it is "
+        "for reading; compile {} with ds4c to run it",
+        bundle.path.string(), bundle.manifest.modelName, file.path()));
   if (bundle.manifest.fingerprint != file.fingerprint())
     return invalidInput(fmt::format(
         "{} was compiled for another model file (fingerprint {}, {} has {}): "

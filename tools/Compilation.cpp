@@ -8,8 +8,11 @@
 #include "codegen/PlanWriter.h"
 #include "ir/Ds4Ops.h"
 #include "models/DeepSeekV4.h"
+#include "models/Shape.h"
 #include "passes/Pipeline.h"
 #include "runtime/Gguf.h"
+#include "runtime/PlanTable.h"
+#include "runtime/WeightLoader.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -29,8 +32,8 @@ namespace ds4 {
 
 using namespace codegen;
 
-static constexpr std::array<std::string_view, 6> kStageNames = {
-    "model", "fused", "planned", "hip", "plan", "bundle"};
+static constexpr std::array<std::string_view, 7> kStageNames = {
+    "model", "fused", "planned", "hip", "plan", "table", "bundle"};
 
 std::optional<Stage> stageFromName(std::string_view name) {
   for (size_t i = 0; i < kStageNames.size(); ++i)
@@ -119,7 +122,8 @@ private:
   Status runPasses(void (*addPasses)(mlir::OpPassManager &,
                                      llvm::ArrayRef<std::string>),
                    Stage stage);
-  Status emitBundle(const EmittedPlan &plan, mlir::ModuleOp module);
+  Result<Manifest> makeManifest();
+  Status emitBundle(const EmittedPlan &plan, const Manifest &manifest);
   Status dump(Stage stage, std::string_view text);
   std::string moduleText();
   /// Whether this stage is where the caller wants to stop.
@@ -140,6 +144,11 @@ private:
 } // namespace
 
 Status Compilation::readInput() {
+  if (!request.shape.empty()) {
+    DS4_ASSIGN(gguf, openShape(request.shape));
+    gguf->readFp2As(request.fp2);
+    return Status::ok();
+  }
   std::error_code code;
   if (!std::filesystem::is_regular_file(request.input, code))
     return ioError(
@@ -162,8 +171,8 @@ Status Compilation::readInput() {
 std::string Compilation::bundleKey() const {
   std::string all;
   if (gguf)
-    all += fmt::format("gguf {} {}", gguf->fingerprint(),
-                       static_cast<int>(request.fp2));
+    all += fmt::format("{} {} {}", request.shape.empty() ? "gguf" : "shape",
+                       gguf->fingerprint(), static_cast<int>(request.fp2));
   else
     all += fmt::format("{} {}", kStageNames[static_cast<int>(*request.from)],
                        contentHash(text));
@@ -215,9 +224,10 @@ Status Compilation::dump(Stage stage, std::string_view stageText) {
   std::error_code code;
   std::filesystem::create_directories(request.dump, code);
   int number = static_cast<int>(stage);
-  std::string_view extension = stage == Stage::hip    ? "hip"
-                               : stage == Stage::plan ? "json"
-                                                      : "mlir";
+  std::string_view extension = stage == Stage::hip     ? "hip"
+                               : stage == Stage::plan  ? "json"
+                               : stage == Stage::table ? "txt"
+                                                       : "mlir";
   return writeText(request.dump / fmt::format("{:02}-{}.{}", number + 1,
                                               kStageNames[number], extension),
                    stageText);
@@ -228,6 +238,9 @@ Status Compilation::buildGraph() {
   std::string targetName, disabled = "none";
   if (gguf) {
     DS4_ASSIGN(module, buildDeepSeekV4(*gguf, request.profile, &context));
+    if (!request.shape.empty())
+      (*module)->setAttr("ds4.fingerprint",
+                         mlir::StringAttr::get(&context, kShapeFingerprint));
     targetName = request.profile.target;
     disabled = request.profile.disablePass;
   } else {
@@ -283,11 +296,16 @@ Status Compilation::runPasses(void (*addPasses)(mlir::OpPassManager &,
   return Status::ok();
 }
 
-Status Compilation::emitBundle(const EmittedPlan &plan, mlir::ModuleOp module) {
+Result<Manifest> Compilation::makeManifest() {
   DiagnosticText diagnostics(&context);
-  mlir::FailureOr<Manifest> manifest = emitManifest(module);
+  mlir::FailureOr<Manifest> manifest = emitManifest(*module);
   if (mlir::failed(manifest))
     return diagnostics.error("writing the manifest");
+  return std::move(*manifest);
+}
+
+Status Compilation::emitBundle(const EmittedPlan &plan,
+                               const Manifest &manifest) {
   CompileOptions options;
   if (request.showProgress)
     options.progress = [](size_t done, size_t total) {
@@ -295,7 +313,7 @@ Status Compilation::emitBundle(const EmittedPlan &plan, mlir::ModuleOp module) {
     };
   DS4_ASSIGN(std::optional<std::string> object,
              buildObject(plan.units, *target, cache, options));
-  FileSet files = bundleFiles(*manifest, plan, *target, object, moduleText());
+  FileSet files = bundleFiles(manifest, plan, *target, object, moduleText());
   if (request.dump.empty())
     cache.store(bundleKey(), files);
   return finish(files, "wrote");
@@ -336,7 +354,13 @@ Status Compilation::compileGraph() {
   if (isLast(Stage::plan))
     return writeText(request.output, planToJson(plan->plan));
   DS4_TRY(dump(Stage::plan, planToJson(plan->plan)));
-  return emitBundle(*plan, *module);
+  DS4_ASSIGN(Manifest manifest, makeManifest());
+  const std::string table =
+      planTable(manifest, plan->plan, LoadOptions().stagingBytes());
+  if (isLast(Stage::table))
+    return writeText(request.output, table);
+  DS4_TRY(dump(Stage::table, table));
+  return emitBundle(*plan, manifest);
 }
 
 Status compile(const CompileRequest &request) {

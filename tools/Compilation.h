@@ -16,24 +16,26 @@ namespace ds4 {
 
 /// Forms of the model on its way, in order; the first three are MLIR text that
 /// ds4c can resume from.
-enum class Stage { model, fused, planned, hip, plan, bundle };
+enum class Stage { model, fused, planned, hip, plan, table, bundle };
 
 std::optional<Stage> stageFromName(std::string_view name);
 
 struct CompileRequest {
   std::filesystem::path input;
-  /// Stage of the input; nothing: a GGUF file.
+  /// Instead of `input`: a built-in shape or a shape file (models/Shape.h).
+  std::string shape;
+  /// Stage of the input; nothing: a GGUF file or a shape.
   std::optional<Stage> from;
   Stage emit = Stage::bundle;
   /// Where the result goes; empty: standard output (not for a bundle).
   std::filesystem::path output;
-  /// For a GGUF file. Its target is what is compiled for.
+  /// For a GGUF file or a shape. Its target is what is compiled for.
   Profile profile;
   /// For a dumped stage: overrides the target that it names.
   std::optional<std::string> target;
   /// Directory for every stage, numbered; empty: none.
   std::filesystem::path dump;
-  /// For a GGUF file: what its tensors of type 107 mean.
+  /// For a GGUF file or a shape: what its tensors of type 107 mean.
   Fp2Reading fp2 = Fp2Reading::dual;
   bool useCache = true;
   /// Progress on standard error.

@@ -1,6 +1,7 @@
 // OpenSession.cpp - see OpenSession.h.
 #include "tools/OpenSession.h"
 
+#include "runtime/Admission.h"
 #include "tools/Terminal.h"
 
 #include <fmt/format.h>
@@ -32,6 +33,10 @@ Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
   sessionOptions.threads = options.threads;
   sessionOptions.prefillChunk = options.prefillChunk;
   sessionOptions.load.cancelled = interrupted;
+  const MemoryNeed need =
+      memoryNeed(bundle.plan, sessionOptions.load.stagingBytes());
+  fmt::print(stderr, "memory {}: {}\n", formatBytes(need.total()),
+             memoryText(need));
   std::unique_ptr<Session> session;
   {
     ProgressBar bar("loading");

@@ -74,10 +74,7 @@ std::string bundleText(const Bundle &bundle) {
   text += fmt::format("kernels    {}\n", manifest.units.size());
 
   MemoryNeed need = memoryNeed(plan, 0);
-  text += fmt::format("memory     weights {}, states and tables {}, "
-                      "activations {}\n",
-                      formatBytes(need.weights), formatBytes(need.context),
-                      formatBytes(need.arena));
+  text += fmt::format("memory     {}\n", memoryText(need));
   std::map<std::string, uint64_t> formats, lanes, storages;
   for (const WeightDesc &weight : plan.weights) {
     const std::string format(weightFormatInfo(weight.format).name);

@@ -2,6 +2,7 @@
 // (0 done, 1 failed, 2 bad usage). What it does is in Compilation.cpp.
 #include "codegen/BundleWriter.h"
 #include "codegen/EmbeddedText.h"
+#include "models/Shape.h"
 #include "tools/Compilation.h"
 
 #include <CLI/CLI.hpp>
@@ -47,11 +48,12 @@ public:
                         CLI::AppFormatMode) const override {
     std::string text =
         "ds4c: compile a model file to a kernel bundle\n"
-        "usage: ds4c MODEL.gguf|GRAPH.mlir [options]\n"
+        "usage: ds4c MODEL.gguf|GRAPH.mlir|--shape=NAME [options]\n"
+        "  --shape=NAME|FILE      a model's shape instead of its file\n"
         "  --profile=NAME|FILE    what to specialise for (default strix)\n"
         "  -o PATH                bundle or text to write\n"
-        "  --emit=STAGE           model|fused|planned|hip|plan|bundle "
-        "(default bundle)\n"
+        "  --emit=STAGE           model|fused|planned|hip|plan|table|bundle "
+        "(default)\n"
         "  --from=STAGE           resume from text of model|fused|planned\n"
         "  --dump=DIR             every stage, numbered; --from reads them\n"
         "  --fp2=READING          dual|affine|fp2s|s40: type 107 (default "
@@ -63,15 +65,16 @@ public:
       text += fmt::format("  {:<22} {} ({})\n", optionName(key.name) + "=…",
                           key.help, key.values);
     return text + fmt::format("profiles: {}, or a TOML file\n"
+                              "shapes: {}, or a JSON file\n"
                               "example: ds4c v4.gguf --profile=strix -o "
                               "v4.ds4b\n",
-                              profileNames());
+                              profileNames(), shapeNames());
   }
 };
 
 /// What the command line said, as text.
 struct Arguments {
-  std::string input, profile = "strix", output, dump;
+  std::string input, shape, profile = "strix", output, dump;
   std::string emit = "bundle", from, fp2 = "dual";
   bool noCache = false;
   std::vector<std::string> overrides; ///< one a profile key, empty: not given
@@ -96,7 +99,14 @@ static Result<Profile> loadProfile(const std::string &name) {
 /// Errors here are bad usage, but for the profile's own contents.
 static Result<CompileRequest> makeRequest(const Arguments &arguments) {
   CompileRequest request;
+  if (arguments.input.empty() == arguments.shape.empty())
+    return invalidInput(
+        arguments.input.empty()
+            ? "the input is missing: MODEL.gguf, GRAPH.mlir or "
+              "--shape=NAME"
+            : "--shape stands for a model file: give one input");
   request.input = arguments.input;
+  request.shape = arguments.shape;
   request.output = arguments.output;
   request.dump = arguments.dump;
   request.useCache = !arguments.noCache;
@@ -105,7 +115,7 @@ static Result<CompileRequest> makeRequest(const Arguments &arguments) {
   std::optional<Stage> emit = stageFromName(arguments.emit);
   if (!emit)
     return invalidInput(fmt::format("--emit={} is not one of model, fused, "
-                                    "planned, hip, plan, bundle",
+                                    "planned, hip, plan, table, bundle",
                                     arguments.emit));
   request.emit = *emit;
   std::optional<Fp2Reading> fp2 = fp2ReadingFromName(arguments.fp2);
@@ -114,6 +124,8 @@ static Result<CompileRequest> makeRequest(const Arguments &arguments) {
         "--fp2={} is not one of dual, affine, fp2s, s40", arguments.fp2));
   request.fp2 = *fp2;
   if (!arguments.from.empty()) {
+    if (!request.shape.empty())
+      return invalidInput("--from resumes from a text; --shape has none");
     request.from = stageFromName(arguments.from);
     if (!request.from || *request.from > Stage::planned)
       return invalidInput(fmt::format("--from={} is not one of model, fused, "
@@ -162,7 +174,8 @@ static int run(int argc, char **argv) {
   CLI::App app;
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", codegen::toolVersion());
-  app.add_option("input", arguments.input)->required();
+  app.add_option("input", arguments.input);
+  app.add_option("--shape", arguments.shape);
   app.add_option("--profile", arguments.profile);
   app.add_option("-o", arguments.output);
   app.add_option("--emit", arguments.emit);

@@ -46,6 +46,7 @@
 // CHECK-NEXT:   "shape": [96, 64],
 // CHECK-NEXT:   "bytes": 6528,
 // CHECK-NEXT:   "value_limit": 0,
+// CHECK-NEXT:   "slices_per_token": 96,
 // CHECK-NEXT:   "layout": "file"
 // CHECK-NOT:    unused
 module attributes {ds4.model_name = "m", ds4.fingerprint = "f", ds4.profile = {}, ds4.layers = 1, ds4.vocab = 96, ds4.context = 128, ds4.most_rollback = 4} {

@@ -22,6 +22,7 @@ TEST(AdmissionTest, CountsEverythingThatIsAllocated) {
                           {3, 256},
                           408,
                           0,
+                          3,
                           WeightLayout::lanes}); // rows padded to 144
   MemoryNeed need = memoryNeed(plan, 7);
   EXPECT_EQ(need.weights,

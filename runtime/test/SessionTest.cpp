@@ -349,6 +349,8 @@ TEST_F(SessionTest, RefusesBeforeAnythingIsAllocated) {
 
   bundle.manifest.fingerprint = "another";
   expectRefused("was compiled for another model file");
+  bundle.manifest.fingerprint = kShapeFingerprint;
+  expectRefused("was compiled from a shape (");
   bundle.manifest.fingerprint = file->fingerprint();
   bundle.plan.weights[0].format = WeightFormat::f16;
   expectRefused("the bundle was compiled for another file");

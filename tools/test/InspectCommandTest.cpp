@@ -3,9 +3,10 @@
 // routing. The demo model is in ds4run_inspect.test.
 #include "tools/InspectCommand.h"
 
+#include "models/Shape.h"
+#include "quant/MixTables.h"
 #include "runtime/Gguf.h"
 #include "runtime/GgufWriter.h"
-#include "test/e2e/FlashFile.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -154,14 +155,44 @@ TEST_F(InspectTest, SaysThatAScaleByteIsInvalid) {
   EXPECT_THAT(text(), HasSubstr("49152 scale bytes invalid: it is refused\n"));
 }
 
+/// Tables of books as the published file has them: p4mix has entries of all
+/// layers, used or not.
+static void addMixTables(const Gguf &flash, GgufWriter &writer) {
+  quant::MixTables tables(8);
+  auto entry = [&](const GgufTensor &tensor, WeightFormat format) {
+    const unsigned levels = weightFormatInfo(format).bookLevels;
+    std::vector<float> books;
+    for (uint64_t book = 0; book < 2 * tensor.dims[2]; ++book)
+      for (unsigned level = 0; level < levels; ++level)
+        books.push_back(static_cast<float>(level));
+    tables.add(tensor, format, books);
+  };
+  for (const GgufTensor &tensor : flash.tensors()) {
+    if (tensor.name.find("_exps.") == std::string::npos)
+      continue;
+    entry(tensor, tensor.format());
+    if (tensor.name.find("down") != std::string::npos &&
+        tensor.format() != WeightFormat::q3_1_rocmfp3_mix)
+      entry(tensor, WeightFormat::q3_1_rocmfp3_mix);
+  }
+  tables.write(writer);
+}
+
 TEST_F(InspectTest, ExplainsThePublishedMixFile) {
-  const FlashFile flash(FlashFile::Recipe::mix);
-  Status written = flash.writer.writeSparse(path);
+  Result<Gguf> flash = openShape("v4-flash-mix");
+  ASSERT_TRUE(flash) << flash.error().text;
+  GgufWriter flashWriter;
+  flashWriter.copyMetadata(*flash);
+  for (const GgufTensor &tensor : flash->tensors())
+    ASSERT_TRUE(
+        flashWriter.declareTensor(tensor.name, tensor.dims, tensor.format()));
+  addMixTables(*flash, flashWriter);
+  Status written = flashWriter.writeSparse(path);
   ASSERT_TRUE(written) << written.error().text;
   options.memory = 128'000'000'000;
   const std::string found = text();
   for (const char *line : {
-           "Flash (deepseek4), GGUF 3, 98.29 GB in 1328 tensors\n",
+           "Flash mix (deepseek4), GGUF 3, 98.29 GB in 1328 tensors\n",
            "43 layers of width 4096: 2 sliding, 21 CSA, 20 HCA\n",
            "256 experts, 6 routed and 1 shared a token; 3 layers by token id\n",
            " 101 q4_0_rocmfp4_fast         660     3.58 GB      4.25\n",
