@@ -127,6 +127,7 @@ LogicalResult PlanWriter::addLeaf(StateOp op) {
   desc.rowBytes = type.getRowBytes();
   desc.storage = stringifyRowStorage(type.getStorage());
   desc.width = type.getWidth();
+  desc.ratio = rowRatio(op);
   return add(op, result.plan.states, &StateDesc::name, std::move(desc));
 }
 

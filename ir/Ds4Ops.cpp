@@ -339,12 +339,22 @@ LogicalResult RoundRowOp::verify() {
                            shapeOf(getX()).back(), getStorage());
 }
 
+LogicalResult StateOp::verify() {
+  if (getRows().getRatio() == 0) // state_c1
+    return emitOpError() << "has rows of outputs, which are not kept";
+  return success();
+}
+
 LogicalResult AppendOp::verify() {
   if (failed(expectRank(*this, "x", getX(), 2)))
     return failure();
   if (shapeOf(getX())[1] != getState().getType().getWidth()) // append_c1
     return emitOpError() << "row width differs: x has " << shapeOf(getX())[1]
                          << ", the state " << getState().getType().getWidth();
+  auto state = getState().getDefiningOp<StateOp>();
+  if (state && state.getRows() != getRows()) // append_c2
+    return emitOpError() << "row domain differs: the op has " << getRows()
+                         << ", the state " << state.getRows();
   return success();
 }
 

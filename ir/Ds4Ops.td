@@ -74,9 +74,16 @@ def Ds4_RotationsOp : Ds4_Op<"rotations", [Pure]> {
 
 def Ds4_StateOp : Ds4_Op<"state", [Pure]> {
   let summary = "a cache of the sequence, by name";
-  let arguments = (ins StrAttr:$name);
+  let description = [{
+    `rows` is the domain of its rows: one a token, or one a window. After n
+    tokens the rows 0 ... floor(n / ratio) - 1 have been stored, each in its
+    slot, row number modulo the rows of the type.
+    Constraint: (C1) the domain is not `outputs`.
+  }];
+  let arguments = (ins StrAttr:$name, Ds4_RowsOf:$rows);
   let results = (outs Ds4_StateType:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Ds4_RopeTableOp : Ds4_Op<"rope_table", [Pure]> {
@@ -438,7 +445,8 @@ def Ds4_AppendOp : Ds4_Op<"append"> {
     of two rows of one step with the same slot only the later is stored. x
     holds values that the storage represents exactly (see round_row), so that
     storing does not round.
-    Constraints: (C1) d of x and state agree.
+    Constraints: (C1) d of x and state agree. (C2) The state has the op's row
+    domain.
   }];
   let arguments = (ins Ds4_Float:$x,
                        Arg<Ds4_StateType, "", [MemWrite]>:$state,

@@ -81,9 +81,10 @@ private:
       type = RankedTensorType::get({experts, 2, levels + 4}, b.getI8Type());
     return create<BooksOp>(type, ref.name);
   }
-  Value state(StringRef name, int64_t rows, int64_t width, RowStorage storage) {
+  Value state(StringRef name, int64_t rows, int64_t width, RowStorage storage,
+              int64_t ratio = 1) {
     return create<StateOp>(StateType::get(b.getContext(), rows, width, storage),
-                           blk(name));
+                           blk(name), rowsOf(ratio));
   }
   Value norm(Value x, const WeightRef &gain, int64_t ratio = 1) {
     return create<RmsNormOp>(x.getType(), x, weight(gain), real(h.rmsEps),
@@ -250,7 +251,7 @@ Value PhaseBuilder::compressor(Value x, const CompressorWeights &weights,
   Value gateRing =
       state((name + "_gate_ring").str(), ringRows, channels, RowStorage::f32);
   Value rows = state((name + "_rows").str(), profile.context / ratio, width,
-                     rowStorage(indexRow));
+                     rowStorage(indexRow), ratio);
 
   Value kv = exactLinear(x, weights.kv);
   Value gate = exactLinear(x, weights.gate);

@@ -177,6 +177,7 @@ template <typename Archive> static void describe(Archive &json, StateDesc &it) {
   json.field("row_bytes", it.rowBytes);
   json.field("storage", it.storage);
   json.field("width", it.width);
+  json.field("ratio", it.ratio);
 }
 
 template <typename Archive> static void describe(Archive &json, RopeTable &it) {
@@ -598,11 +599,24 @@ static Status checkWeight(const WeightDesc &desc, std::string_view where) {
                   weightLayoutName(desc.layout)));
 }
 
+static Status checkState(const StateDesc &state, std::string_view where) {
+  // So that sums of sizes cannot wrap.
+  constexpr uint64_t kMostBytes = uint64_t(1) << 48;
+  if (state.ratio < 1 || state.rows == 0 || state.rowBytes == 0 ||
+      state.rows > kMostBytes / state.rowBytes)
+    return invalidInput(fmt::format(
+        "{}: state {} has {} rows of {} bytes, one for {} tokens", where,
+        state.name, state.rows, state.rowBytes, state.ratio));
+  return Status::ok();
+}
+
 Result<Plan> planFromJson(std::string_view text, std::string_view where) {
   DS4_ASSIGN(Json json, parseJson(text, where));
   DS4_ASSIGN(Plan plan, fromJson<Plan>(json, where));
   for (const WeightDesc &weight : plan.weights)
     DS4_TRY(checkWeight(weight, where));
+  for (const StateDesc &state : plan.states)
+    DS4_TRY(checkState(state, where));
   PlanNames names(plan);
   for (const Function &function : plan.functions)
     DS4_TRY(checkFunction(function, names, where));

@@ -26,7 +26,7 @@
 namespace ds4 {
 
 /// Version of these structs; a bundle of another version is refused.
-inline constexpr int kBundleVersion = 2;
+inline constexpr int kBundleVersion = 3;
 
 /// Fingerprint of a bundle that was compiled from a shape (models/Shape.h) and
 /// belongs to no model file.
@@ -177,12 +177,14 @@ struct RotationsDesc {
   uint32_t experts = 0;
 };
 
+/// A cache. Row number n of the sequence is in slot n mod rows.
 struct StateDesc {
   std::string name;
   uint64_t rows = 0;
   uint64_t rowBytes = 0;
   std::string storage; ///< f32, f16, fp8, fp4
   uint32_t width = 0;  ///< values a row
+  RowRatio ratio = 1;  ///< tokens a row, at least 1
 };
 
 /// cos/sin table, f32 [positions, 2 pairs] (ds4.rope_table).

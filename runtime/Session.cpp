@@ -70,7 +70,8 @@ int64_t rowPosition(RowRatio ratio, const Step &step, int64_t row) {
 
 Session::Session(Bundle bundle, std::unique_ptr<Device> device,
                  const SessionOptions &options)
-    : bundle(std::move(bundle)), device(std::move(device)), options(options) {}
+    : bundle(std::move(bundle)), device(std::move(device)), options(options),
+      sequence(this->bundle.manifest, this->bundle.plan) {}
 
 Session::~Session() {
   for (void *memory : allocations)
@@ -173,10 +174,9 @@ Status Session::load(const Gguf &file) {
         device->copyIn(memory, values.data(), values.size() * sizeof(float)));
     tables[desc.name] = memory;
   }
-  for (const StateDesc &desc : plan.states) {
-    DS4_ASSIGN(states[desc.name],
-               allocate(desc.rows * desc.rowBytes, desc.name));
-  }
+  DS4_ASSIGN(void *block, allocate(sequence.bytes(), "states"));
+  sequence.place(block);
+  states = sequence.pointers();
   DS4_ASSIGN(arena, allocate(need.arena, "activations"));
 
   std::vector<WeightTarget> targets;
@@ -320,23 +320,6 @@ uint64_t Session::weightBytesPerToken() const {
        decode ? decode->launches : phases.front().launches)
     bytes += launch.weightBytesPerToken;
   return bytes;
-}
-
-Status Session::rollback(uint32_t position) {
-  if (position > currentPosition)
-    return invalidInput(fmt::format(
-        "cannot roll forward to position {}, the sequence has {} tokens",
-        position, currentPosition));
-  if (position != 0 && position + mostRollback() < highWater)
-    return invalidInput(fmt::format(
-        "cannot roll back to position {} after position {} was written: at "
-        "most {} tokens can be taken back; roll back to 0 and process the "
-        "tokens again",
-        position, highWater, mostRollback()));
-  currentPosition = position;
-  if (position == 0)
-    highWater = 0;
-  return Status::ok();
 }
 
 Result<Logits> Session::forward(std::span<const int32_t> ids) {

@@ -9,6 +9,7 @@
 #include "runtime/Device.h"
 #include "runtime/Gguf.h"
 #include "runtime/Result.h"
+#include "runtime/SequenceState.h"
 #include "runtime/WeightLoader.h"
 
 #include <cstdint>
@@ -109,9 +110,23 @@ public:
   uint64_t weightBytesPerToken() const;
 
   /// Forgets the tokens from `position` on: all of them (0), or up to
-  /// mostRollback() before the last that was ever processed. Error: further
-  /// back than that.
+  /// mostRollback() before the last that was ever processed, but not before
+  /// where the sequence was restored. Error: further back than that.
   Status rollback(uint32_t position);
+
+  /// The sequence's first `position` tokens as bytes (SequenceState.h), a
+  /// function of these tokens alone: no matter how they were processed, what
+  /// was taken back, on which target. Error: rollback(position) would refuse.
+  Result<std::vector<std::byte>> save(uint32_t position);
+  Result<std::vector<std::byte>> save() { return save(currentPosition); }
+  /// Replaces the sequence by a saved one. Errors, which leave the sequence as
+  /// it was: damaged bytes, another model or other settings. `where` names the
+  /// source in errors. After a device error the sequence is empty.
+  Status restore(std::span<const std::byte> saved,
+                 std::string_view where = "the saved sequence");
+  /// Replaces the sequence by the first `position` tokens of another session's,
+  /// so that both have this prefix. Errors as of save() and restore().
+  Status fork(Session &from, uint32_t position);
 
   SessionHooks hooks;
 
@@ -136,6 +151,8 @@ private:
   Status load(const Gguf &file);
   Result<void *> allocate(uint64_t bytes, std::string_view what);
   Status loadKernels();
+  /// Whether the state of the first `position` tokens is there.
+  Status reach(uint32_t position) const;
   Status bindAll();
   Result<BoundFunction> bind(const Function &function);
   /// The pointer of `arg`; `bytes` behind an arena offset must exist.
@@ -156,6 +173,7 @@ private:
   LoadStats stats;
   MemoryNeed need;
 
+  SequenceState sequence;
   std::vector<void *> allocations; ///< freed by the destructor
   std::map<std::string, void *, std::less<>> weights, books, rotations, states,
       tables;
@@ -173,6 +191,8 @@ private:
   /// One past the last position that a step has written since the sequence was
   /// empty: what limits rollback.
   uint32_t highWater = 0;
+  /// Where the sequence was restored: earlier rows may be missing.
+  uint32_t restoredPosition = 0;
 };
 
 inline Result<std::unique_ptr<Session>>

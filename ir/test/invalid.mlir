@@ -212,6 +212,23 @@ func.func @append_c1(%x: tensor<1x128xf32>, %s: !ds4.state<64x256xf16>) {
 
 // -----
 
+func.func @append_c2(%x: tensor<1x128xf32>) {
+  %s = ds4.state "rows" {rows = #ds4.rows<windows 4>} : !ds4.state<64x128xf16>
+  // expected-error @+1 {{row domain differs: the op has #ds4.rows<tokens>, the state #ds4.rows<windows 4>}}
+  ds4.append %x, %s : tensor<1x128xf32>, !ds4.state<64x128xf16>
+  return
+}
+
+// -----
+
+func.func @state_c1() {
+  // expected-error @+1 {{has rows of outputs, which are not kept}}
+  %s = ds4.state "rows" {rows = #ds4.rows<outputs>} : !ds4.state<64x128xf16>
+  return
+}
+
+// -----
+
 func.func @compress_c2(%k: tensor<1x256xf32>, %r: !ds4.state<4x256xf32>) {
   // expected-error @+1 {{a ring of 4 rows cannot hold the 7 earlier tokens of a window}}
   %0 = ds4.compress %k, %k, %r, %r ratio 4 overlap : (tensor<1x256xf32>, tensor<1x256xf32>, !ds4.state<4x256xf32>, !ds4.state<4x256xf32>) -> tensor<1x128xf32>

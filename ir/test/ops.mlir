@@ -33,7 +33,7 @@ func.func @row_domains(%x: tensor<1x128xf32>, %w: !ds4.weight<128xf32>) {
 func.func @attention(%q: tensor<1x8x128xf32>, %kv: tensor<1x128xf32>,
                      %sel: tensor<1x16xi32>) {
   %ring = ds4.state "blk.0.kv" : !ds4.state<64x128xf16>
-  %rows = ds4.state "blk.0.rows" : !ds4.state<256x128xf16>
+  %rows = ds4.state "blk.0.rows" {rows = #ds4.rows<windows 4>} : !ds4.state<256x128xf16>
   %sinks = ds4.weight "blk.0.attn_sinks.weight" : !ds4.weight<8xf32>
   ds4.append %kv, %ring : tensor<1x128xf32>, !ds4.state<64x128xf16>
   %0 = ds4.attend %q, %kv, %ring, %sinks window 32 ratio 0 scale 0.0883883461 : (tensor<1x8x128xf32>, tensor<1x128xf32>, !ds4.state<64x128xf16>, !ds4.weight<8xf32>) -> tensor<1x8x128xf32>

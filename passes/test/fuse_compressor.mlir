@@ -20,7 +20,7 @@ func.func @decode(%x: tensor<1x64xf32>) {
   %ape = ds4.weight "ape" : !ds4.weight<4x32xf32>
   %kr = ds4.state "kv_ring" : !ds4.state<8x32xf32>
   %gr = ds4.state "gate_ring" : !ds4.state<8x32xf32>
-  %rows = ds4.state "rows" : !ds4.state<64x32xf32>
+  %rows = ds4.state "rows" {rows = #ds4.rows<windows 4>} : !ds4.state<64x32xf32>
   %k = ds4.linear %x, %w : (tensor<1x64xf32>, !ds4.weight<32x64xf16>) -> tensor<1x32xf32>
   %g = ds4.linear %x, %v : (tensor<1x64xf32>, !ds4.weight<32x64xf16>) -> tensor<1x32xf32>
   %h = ds4.ape_add %g, %ape : (tensor<1x32xf32>, !ds4.weight<4x32xf32>) -> tensor<1x32xf32>
@@ -48,7 +48,7 @@ func.func @prefill(%k: tensor<8x32xf32>, %g: tensor<8x32xf32>) {
   %ape = ds4.weight "ape" : !ds4.weight<4x32xf32>
   %kr = ds4.state "kv_ring" : !ds4.state<8x32xf32>
   %gr = ds4.state "gate_ring" : !ds4.state<8x32xf32>
-  %rows = ds4.state "rows" : !ds4.state<64x32xf32>
+  %rows = ds4.state "rows" {rows = #ds4.rows<windows 4>} : !ds4.state<64x32xf32>
   %h = ds4.ape_add %g, %ape : (tensor<8x32xf32>, !ds4.weight<4x32xf32>) -> tensor<8x32xf32>
   %r = ds4.compress %k, %h, %kr, %gr ratio 4 : (tensor<8x32xf32>, tensor<8x32xf32>, !ds4.state<8x32xf32>, !ds4.state<8x32xf32>) -> tensor<2x32xf32>
   ds4.append %k, %kr : tensor<8x32xf32>, !ds4.state<8x32xf32>

@@ -18,6 +18,7 @@ static Plan samplePlan() {
                    {3, 256},
                    408,
                    0,
+                   3,
                    WeightLayout::lanes}};
   plan.books = {{"exps", WeightFormat::q2_1_rocmfp2_mix, 8, true}};
   plan.rotations = {{"exps", 8}};
@@ -135,6 +136,24 @@ TEST(BundleFormat, PlansThatPointNowhereAreRefused) {
       "buffer does not exist");
 }
 
+TEST(BundleFormat, StatesThatNoMemoryHoldsAreRefused) {
+  auto error = [](uint64_t rows, uint64_t rowBytes, RowRatio ratio) {
+    Plan plan = samplePlan();
+    plan.states[0].rows = rows;
+    plan.states[0].rowBytes = rowBytes;
+    plan.states[0].ratio = ratio;
+    return planError(planToJson(plan));
+  };
+  EXPECT_EQ(error(256, 1024, 0),
+            "plan.json: state kv.0 has 256 rows of 1024 bytes, one for 0 "
+            "tokens");
+  EXPECT_THAT(error(256, 1024, -4), HasSubstr("for -4 tokens"));
+  EXPECT_THAT(error(0, 1024, 1), HasSubstr("has 0 rows"));
+  EXPECT_THAT(error(256, 0, 1), HasSubstr("of 0 bytes"));
+  EXPECT_THAT(error(uint64_t(1) << 40, uint64_t(1) << 40, 1),
+              HasSubstr("has 1099511627776 rows"));
+}
+
 /// The sample with an expert weight's observation, changed by `change`.
 static std::string observedPlan(void (*change)(Observation &)) {
   Plan plan = samplePlan();
@@ -249,7 +268,7 @@ TEST_F(OpenBundle, MissingFile) {
 TEST_F(OpenBundle, OtherVersion) {
   write("manifest.json", R"({"version": 7, "new_field": []})");
   EXPECT_THAT(error(), HasSubstr("manifest.json has bundle version 7, this "
-                                 "program reads version 2: rebuild"));
+                                 "program reads version 3: rebuild"));
 }
 
 TEST_F(OpenBundle, MalformedManifest) {

@@ -98,7 +98,9 @@ protected:
     };
     works["compress_0"] = [](std::span<void *const> args, uint32_t) {
       EXPECT_EQ(args[2], nullptr);
-      static_cast<float *>(args[0])[0] += 1;
+      const Step &step = *static_cast<const Step *>(args[3]);
+      for (int32_t i = step.start; i < step.start + step.count; ++i)
+        static_cast<float *>(args[0])[i % 16] = static_cast<float>(i);
     };
     // A token id of 7 stands for a NaN.
     works["route_0"] = [](std::span<void *const> args, uint32_t rows) {
@@ -253,6 +255,73 @@ TEST_F(SessionTest, RollbackIsBoundedByTheRings) {
   ASSERT_TRUE(session->rollback(0));
   ASSERT_TRUE(session->forward(someIds(3)));
   EXPECT_TRUE(session->rollback(1));
+}
+
+TEST_F(SessionTest, ARestoredSequenceGoesOn) {
+  auto session = opened();
+  ASSERT_TRUE(session->forward(someIds(20)));
+  Result<std::vector<std::byte>> saved = session->save();
+  ASSERT_TRUE(saved) << saved.error().text;
+  ASSERT_TRUE(session->forward(someIds(9)));
+  EXPECT_EQ(*session->save(20), *saved);
+
+  ASSERT_TRUE(session->restore(*saved));
+  EXPECT_EQ(session->position(), 20u);
+  ASSERT_TRUE(session->forward(someIds(3)));
+  EXPECT_EQ(log->launches.back().step.start, 20);
+  ASSERT_TRUE(session->rollback(20));
+  // What earlier tokens need was not saved.
+  Status back = session->rollback(19);
+  ASSERT_FALSE(back);
+  EXPECT_NE(back.error().text.find("the sequence was restored at position 20"),
+            std::string::npos);
+  EXPECT_FALSE(session->save(19));
+  ASSERT_TRUE(session->rollback(0));
+  ASSERT_TRUE(session->forward(someIds(3)));
+  EXPECT_TRUE(session->rollback(1));
+}
+
+TEST_F(SessionTest, SavesOnlyWhatIsThere) {
+  bundle.manifest.mostRollback = 4;
+  auto session = opened();
+  ASSERT_TRUE(session->forward(someIds(20)));
+  EXPECT_TRUE(session->save(16));
+  EXPECT_FALSE(session->save(15));
+  EXPECT_FALSE(session->save(21));
+  // A step that fails after it wrote more than a rollback may undo.
+  std::vector<int32_t> ids = someIds(8);
+  ids[7] = 7;
+  ASSERT_FALSE(session->forward(ids));
+  Result<std::vector<std::byte>> lost = session->save();
+  ASSERT_FALSE(lost);
+  EXPECT_NE(lost.error().text.find("roll back to 0"), std::string::npos);
+}
+
+TEST_F(SessionTest, RefusedBytesLeaveTheSequence) {
+  auto session = opened();
+  ASSERT_TRUE(session->forward(someIds(20)));
+  std::vector<std::byte> saved = *session->save(12);
+  saved.back() ^= std::byte(1);
+  Status status = session->restore(saved, "a.state");
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().text.find("a.state is damaged"), std::string::npos);
+  EXPECT_EQ(session->position(), 20u);
+  EXPECT_TRUE(session->rollback(12));
+}
+
+TEST_F(SessionTest, AForkSharesThePrefix) {
+  auto trunk = opened(), branch = opened();
+  ASSERT_TRUE(trunk->forward(someIds(20)));
+  Status forked = branch->fork(*trunk, 17);
+  ASSERT_TRUE(forked) << forked.error().text;
+  EXPECT_EQ(branch->position(), 17u);
+  EXPECT_EQ(trunk->position(), 20u);
+  EXPECT_EQ(*branch->save(), *trunk->save(17));
+  EXPECT_FALSE(branch->fork(*trunk, 5));
+  EXPECT_EQ(branch->position(), 17u);
+  // A session may fork itself: it goes back.
+  ASSERT_TRUE(trunk->fork(*trunk, 17));
+  EXPECT_EQ(trunk->position(), 17u);
 }
 
 TEST_F(SessionTest, NamesOpLayerAndPositionOfANan) {
