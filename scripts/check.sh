@@ -5,7 +5,8 @@
 #
 #   scripts/check.sh          what CI runs
 #   scripts/check.sh --fast   format and the dev suite
-#   scripts/check.sh --long   also clang-tidy, and fuzzers for 60 s each
+#   scripts/check.sh --long   also clang-tidy, fuzzers for 60 s each, and the
+#                             numerics contract with more seeds
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-}

@@ -14,6 +14,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIT = "/usr/lib/llvm-19/build/utils/lit/lit.py"
 FUZZ_SECONDS = 60
+NUMERICS_SEEDS = 40
 # Of a fuzzer whose seeds are vectors of a test, in runtime/test.
 SEEDS = {"decode_tables": "data/sidecar"}
 
@@ -150,6 +151,9 @@ def main():
         checks.run("clang-tidy", ["clang-tidy-19", "-p", "build/dev",
                                   "--quiet", "--warnings-as-errors=*", *tidy])
         fuzz(checks, env)
+        print("-- numerics_test with more seeds", flush=True)
+        checks.gtest(ROOT / "build/dev/bin/numerics_test", "long",
+                     {**env, "DS4_NUMERICS_SEEDS": str(NUMERICS_SEEDS)})
     for name in checks.failed:
         print(f"FAILED: {name}")
     print(f"{checks.passed} passed, {len(checks.failed)} failed")
