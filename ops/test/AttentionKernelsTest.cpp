@@ -138,6 +138,32 @@ TEST(AttentionKernels, TopK) {
       }
 }
 
+TEST(AttentionKernels, TopKOfEqualsTakesTheLowest) {
+  for (const TopKCase &c : topKCases)
+    for (const Step &step : c.steps)
+      for (bool zeros : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} of {}, {} + {}", c.k, c.scores, step.start,
+                                 step.count));
+        // One better row, wherever stretches of two threads may meet: its
+        // place is taken from the last of the equal ones.
+        std::vector<float> scores(step.count * c.scores, zeros ? 0.0f : -1.5f);
+        for (size_t i = 0; zeros && i < scores.size(); i += 3)
+          scores[i] = -0.0f;
+        for (int64_t better = 0; better < c.scores;
+             better += std::max<int64_t>(1, c.scores / 5)) {
+          auto changed = scores;
+          for (int64_t t = 0; t < step.count; ++t)
+            changed[t * c.scores + better] = 2.0f;
+          std::vector<int32_t> result(step.count * c.k),
+              expected(result.size(), -1);
+          EXPECT_FALSE(
+              ref::topK(step, c.k, c.ratio, c.scores, changed, expected));
+          c.kernel.run(step, {in(changed), out(result)});
+          expectSameBits(expected, result, "result");
+        }
+      }
+}
+
 TEST(AttentionKernels, TopKReportsNan) {
   const TopKCase &c = topKCases[1];
   const Step step = {66, 3, 1, 0};

@@ -208,6 +208,59 @@ TEST(RoutingKernels, Argmax) {
       }
 }
 
+/// Places at which threads, waves, groups of eight and blocks of a row meet.
+std::vector<int64_t> seamsOf(int64_t count) {
+  std::vector<int64_t> seams;
+  for (int64_t at : {0, 1, 7, 8, 31, 32, 63, 64, 255, 256, 257, 511, 512, 1024})
+    if (at < count)
+      seams.push_back(at);
+  if (seams.back() != count - 1)
+    seams.push_back(count - 1);
+  return seams;
+}
+
+TEST(RoutingKernels, ArgmaxOfEqualsIsTheLowest) {
+  const ArgmaxCase &c = argmaxCases[0];
+  const Step step = {7, 1, 1, 0};
+  for (int64_t low : seamsOf(c.vocab))
+    for (int64_t high : seamsOf(c.vocab))
+      for (float top : {3.0f, 0.0f}) {
+        if (low >= high)
+          continue;
+        SCOPED_TRACE(fmt::format("{} and {} are {}", low, high, top));
+        std::vector<float> logits(c.vocab, -2.0f);
+        logits[low] = top == 0 ? -0.0f : top; // -0 equals +0
+        logits[high] = top;
+        std::vector<int32_t> result(1);
+        c.kernel.run(step, {in(logits), out(result)});
+        ASSERT_EQ(result[0], low);
+      }
+}
+
+TEST(RoutingKernels, RouteOfEqualsTakesTheLowest) {
+  for (const RouteCase &c : routeCases) {
+    SCOPED_TRACE(fmt::format("{} of {}", c.used, c.experts));
+    const Step step = {7, 1, 1, 0};
+    const std::vector<float> logits(c.experts, 0.5f), bias(c.experts, -0.25f);
+    std::vector<int32_t> experts(c.used);
+    std::vector<float> weights(c.used);
+    c.route.run(step, {in(logits), in(bias), out(experts), out(weights)});
+    for (int32_t i = 0; i < c.used; ++i)
+      EXPECT_EQ(experts[i], i);
+  }
+}
+
+TEST(RoutingKernels, ArgmaxReportsANanAnywhere) {
+  const ArgmaxCase &c = argmaxCases[0];
+  const Step step = {7, 1, 1, 0};
+  for (int64_t at : seamsOf(c.vocab)) {
+    std::vector<float> logits(c.vocab, -2.0f);
+    logits[at] = at % 2 ? NAN : -NAN;
+    std::vector<int32_t> result(1);
+    EXPECT_EQ(c.kernel.run(step, {in(logits), out(result)}).launch, 1u) << at;
+  }
+}
+
 TEST(RoutingKernels, ArgmaxReportsNan) {
   const ArgmaxCase &c = argmaxCases[1];
   const Step &step = c.steps[0];

@@ -8,34 +8,7 @@ import random
 import struct
 import sys
 
-ALIGNMENT = 32
-
-
-class Reader:
-    SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-
-    def __init__(self, data):
-        self.data, self.at = data, 0
-
-    def number(self, code):
-        size = struct.calcsize(code)
-        self.at += size
-        return struct.unpack_from("<" + code, self.data, self.at - size)[0]
-
-    def text(self):
-        size = self.number("Q")
-        self.at += size
-        return self.data[self.at - size:self.at]
-
-    def skip_value(self, kind):
-        if kind == 8:
-            self.text()
-        elif kind == 9:
-            element, count = self.number("I"), self.number("Q")
-            for _ in range(count):
-                self.skip_value(element)
-        else:
-            self.at += self.SIZES[kind]
+from gguf_header import ALIGNMENT, read_header
 
 
 def iq2_xxs(codes):
@@ -59,20 +32,7 @@ FORMATS = {"ffn_gate_exps.weight": (16, 256, iq2_xxs),
 
 def main(source, target):
     data = open(source, "rb").read()
-    reader = Reader(data)
-    reader.number("I"), reader.number("I")
-    tensors, pairs = reader.number("Q"), reader.number("Q")
-    for _ in range(pairs):
-        reader.text()
-        reader.skip_value(reader.number("I"))
-    head = data[:reader.at]
-
-    table = []
-    for _ in range(tensors):
-        name = reader.text()
-        dims = [reader.number("Q") for _ in range(reader.number("I"))]
-        table.append((name, dims, reader.number("I"), reader.number("Q")))
-    start = -(-reader.at // ALIGNMENT) * ALIGNMENT
+    head, table, start = read_header(data)
     ends = sorted(offset for *_, offset in table) + [len(data) - start]
 
     codes = random.Random(1)
