@@ -1,7 +1,8 @@
 // prelude.h - what a kernel may use: types, indices, cross-lane operations and
-// exact arithmetic on every target. The only file with #if on the target; it
-// includes nothing but ours, since hipRTC and NVRTC have no system headers.
-// Number code (exp, conversions) is in numbers.h, which comes last.
+// exact arithmetic on every target. The only file with #if on the target, beside
+// tile_mma.h; it includes nothing but ours, since hipRTC and NVRTC have no
+// system headers. Number code (exp, conversions) is in numbers.h, which comes
+// last.
 //
 // A wave has 32 lanes everywhere. Cross-lane operations and barrier() must be
 // reached by all lanes of the wave (block); the host reports it where they

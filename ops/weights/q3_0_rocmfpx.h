@@ -5,6 +5,23 @@
 
 using namespace format_q3_0_rocmfpx;
 
+/// Where 32 consecutive elements of a row are.
+struct Group {
+  const u8 *block;
+};
+
+DS4_DEVICE Group group_at(const u8 *row, u32 b) {
+  return {row + b * kBlockBytes};
+}
+
+DS4_DEVICE i32 level_at(const Group &group, u32 i) {
+  return fp3_level(static_cast<i32>(fp3_code(group.block, i)));
+}
+
+DS4_DEVICE float scale_at(const Group &group, u32 part) {
+  return f32_from_ue4m3(group.block[12 + part]);
+}
+
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   const u8 *block = row + i / 32 * kBlockBytes;

@@ -3,6 +3,23 @@
 
 using namespace format_q8_0;
 
+/// Where 32 consecutive elements of a row are.
+struct Group {
+  const u8 *block;
+};
+
+DS4_DEVICE Group group_at(const u8 *row, u32 b) {
+  return {row + b * kBlockBytes};
+}
+
+DS4_DEVICE i32 level_at(const Group &group, u32 i) {
+  return static_cast<i8>(group.block[2 + i]);
+}
+
+DS4_DEVICE float scale_at(const Group &group, u32) {
+  return load_f16(group.block);
+}
+
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   const u8 *block = row + i / 32 * kBlockBytes;
