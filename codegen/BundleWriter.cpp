@@ -4,6 +4,7 @@
 #include "codegen/BundleWriter.h"
 
 #include "codegen/DeviceTexts.h"
+#include "codegen/HostCompiler.h"
 
 #include <fmt/format.h>
 
@@ -29,24 +30,6 @@ std::string objectKey(const std::vector<Unit> &units, const Target &target) {
   for (const Unit &unit : units)
     all += fmt::format("{}\n{}\n{}", unit.symbol, unit.text.size(), unit.text);
   return contentHash(all);
-}
-
-/// The one file of an object's cache entry.
-static constexpr const char *kObjectName = "object";
-
-Result<std::optional<std::string>> buildObject(const std::vector<Unit> &units,
-                                               const Target &target,
-                                               const Cache &cache,
-                                               const CompileOptions &options) {
-  if (!target.hasObject())
-    return std::optional<std::string>();
-  const std::string key = objectKey(units, target);
-  if (std::optional<FileSet> cached = cache.load(key))
-    if (auto it = cached->find(kObjectName); it != cached->end())
-      return std::optional(it->second);
-  DS4_ASSIGN(std::string object, compileUnits(units, target, options));
-  cache.store(key, {{kObjectName, object}});
-  return std::optional(std::move(object));
 }
 
 FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,

@@ -2,7 +2,6 @@
 #ifndef DS4_CODEGEN_BUNDLEWRITER_H
 #define DS4_CODEGEN_BUNDLEWRITER_H
 
-#include "codegen/HostCompiler.h"
 #include "codegen/PlanWriter.h"
 #include "codegen/Target.h"
 #include "runtime/Cache.h"
@@ -19,13 +18,6 @@ std::string toolVersion();
 
 /// Key of the code object of `units`: every byte that decides it.
 std::string objectKey(const std::vector<Unit> &units, const Target &target);
-
-/// The code object, from the cache or compiled and then kept there; nothing for
-/// a target without one.
-Result<std::optional<std::string>> buildObject(const std::vector<Unit> &units,
-                                               const Target &target,
-                                               const Cache &cache,
-                                               const CompileOptions &options);
 
 /// All files of the bundle. `manifest` has the model's facts; versions, hashes,
 /// units and objects are added. `ir` is the planned module as text.

@@ -7,6 +7,7 @@
 #include "codegen/HostCompiler.h"
 
 #include "codegen/DeviceTexts.h"
+#include "runtime/BundleFormat.h"
 
 #include "lld/Common/Driver.h"
 #include "clang/Basic/Version.h"
@@ -152,6 +153,17 @@ static Result<Object> compileUnit(const Unit &unit, const Target &target) {
   return object;
 }
 
+/// Every byte that decides the unit's object: its own, those of the device
+/// files that it includes, the compiler's.
+static std::string unitKey(const Unit &unit, const Target &target) {
+  std::string all = fmt::format("{}\n{}\n{}\n{}", target.name,
+                                compilerId(target), unit.symbol, unit.text);
+  for (const EmbeddedText *file : includedTexts(unit.text))
+    all +=
+        fmt::format("\n{} {}\n{}", file->path, file->text.size(), file->text);
+  return contentHash(all);
+}
+
 /// A kernel may call nothing outside its unit.
 static Status checkSymbols(const Unit &unit, const Object &object) {
   llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>> file =
@@ -183,6 +195,22 @@ static Status checkSymbols(const Unit &unit, const Object &object) {
                              "DS4_ENTRY(DS4_SYMBOL)",
                              unit.symbol, entry)};
   return Status::ok();
+}
+
+/// The one file of a unit's cache entry.
+static constexpr const char *kObjectName = "object";
+
+/// The unit's object, from the cache or compiled and then kept there.
+static Result<Object> buildUnit(const Unit &unit, const Target &target,
+                                const Cache &cache) {
+  const std::string key = unitKey(unit, target);
+  if (std::optional<FileSet> cached = cache.load(key))
+    if (auto it = cached->find(kObjectName); it != cached->end())
+      return Object(it->second.begin(), it->second.end());
+  DS4_ASSIGN(Object object, compileUnit(unit, target));
+  DS4_TRY(checkSymbols(unit, object));
+  cache.store(key, {{kObjectName, std::string(object.begin(), object.end())}});
+  return object;
 }
 
 namespace {
@@ -283,14 +311,12 @@ Result<std::string> compileUnits(std::span<const Unit> units,
 
   auto work = [&] {
     for (size_t i = next++; i < units.size(); i = next++) {
-      Result<Object> object = compileUnit(units[i], target);
-      Status status =
-          object ? checkSymbols(units[i], *object) : Status(object.error());
+      Result<Object> object = buildUnit(units[i], target, options.cache);
       std::lock_guard lock(mutex);
-      if (!status) {
+      if (!object) {
         if (i < failedUnit) {
           failedUnit = i;
-          failure = status.error();
+          failure = object.error();
         }
         next = units.size();
         return;

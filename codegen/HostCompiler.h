@@ -6,6 +6,7 @@
 
 #include "codegen/Target.h"
 #include "codegen/Unit.h"
+#include "runtime/Cache.h"
 #include "runtime/Result.h"
 
 #include <cstddef>
@@ -18,7 +19,10 @@ namespace ds4::codegen {
 struct CompileOptions {
   /// Threads that compile units; 0: one a core.
   unsigned threads = 0;
-  /// Called after each unit, from any thread but one at a time.
+  /// Where the objects of single units are kept, so that bundles share them.
+  Cache cache = Cache(std::nullopt);
+  /// Called after each unit, compiled or found in the cache, from any thread
+  /// but one at a time.
   std::function<void(size_t done, size_t total)> progress{};
 };
 

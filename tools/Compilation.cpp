@@ -5,6 +5,7 @@
 
 #include "codegen/BundleWriter.h"
 #include "codegen/DeviceTexts.h"
+#include "codegen/HostCompiler.h"
 #include "codegen/PlanWriter.h"
 #include "ir/Ds4Ops.h"
 #include "models/DeepSeekV4.h"
@@ -307,12 +308,15 @@ Result<Manifest> Compilation::makeManifest() {
 Status Compilation::emitBundle(const EmittedPlan &plan,
                                const Manifest &manifest) {
   CompileOptions options;
+  options.cache = cache;
   if (request.showProgress)
     options.progress = [](size_t done, size_t total) {
       fmt::print(stderr, "\rcompiling kernels {}/{}\033[K", done, total);
     };
-  DS4_ASSIGN(std::optional<std::string> object,
-             buildObject(plan.units, *target, cache, options));
+  std::optional<std::string> object;
+  if (target->hasObject()) {
+    DS4_ASSIGN(object, compileUnits(plan.units, *target, options));
+  }
   FileSet files = bundleFiles(manifest, plan, *target, object, moduleText());
   if (request.dump.empty())
     cache.store(bundleKey(), files);

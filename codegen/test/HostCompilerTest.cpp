@@ -70,6 +70,25 @@ TEST(HostCompiler, SameBytesForAnyNumberOfThreads) {
   EXPECT_TRUE(*one == *three);
 }
 
+TEST(HostCompiler, KeepsTheObjectsOfUnits) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "host_compiler_test.cache";
+  std::filesystem::remove_all(folder);
+  auto kept = [&](std::vector<Unit> units) {
+    Result<std::string> object =
+        compileUnits(units, host(), {.cache = Cache(folder)});
+    Result<std::string> fresh = compileUnits(units, host());
+    EXPECT_TRUE(object && fresh && *object == *fresh);
+    return std::distance(std::filesystem::directory_iterator(folder / "keys"),
+                         {});
+  };
+  const Unit a = cubeUnit("a", 2), b = cubeUnit("b", 3), c = cubeUnit("b", 4);
+  EXPECT_EQ(kept({a, b}), 2);
+  EXPECT_EQ(kept({a, b}), 2);
+  EXPECT_EQ(kept({a, c}), 3);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(HostCompiler, PreludeCompilesWithoutSystemHeaders) {
   Unit unit{"nothing_0", "#define DS4_SYMBOL nothing_0\n"
                          "#include \"prelude.h\"\n"
