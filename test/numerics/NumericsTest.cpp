@@ -78,13 +78,12 @@ TEST_P(OneAnswer, WhateverTheWay) {
   ASSERT_GE(pair.one->mostRollback(), 8u);
   const bool isStrix = GetParam() == "fp8";
   std::set<std::string> phases;
-  for (uint64_t seed = 0; seed < seeds(isStrix ? 3 : 1); ++seed) {
+  for (uint64_t seed = 0; seed < seeds(isStrix ? 2 : 1); ++seed) {
     SCOPED_TRACE(seed);
     const Reference reference = decodeAll(
-        *pair.one, seed % 3 == 2 ? textIds() : randomIds(*pair.one, seed));
+        *pair.one, seed % 2 == 1 ? textIds() : randomIds(*pair.one, seed));
     Walker walker(reference, pair.all(), seed);
-    for (int walk = 0; walk < 2; ++walk)
-      ASSERT_EQ(walker.toTheEnd(), "");
+    ASSERT_EQ(walker.toTheEnd(), "");
     phases.insert(walker.phases.begin(), walker.phases.end());
   }
   // A phase that the bundle has and no step ran in would be untested.

@@ -211,23 +211,22 @@ std::string Walker::acrossEach(uint32_t first, uint32_t last) {
   Result<std::vector<std::byte>> start = session->save();
   if (!start)
     return start.error().text;
-  for (uint32_t end = first; end <= last; ++end)
-    for (Session *each : sessions) {
-      session = each;
-      note(fmt::format("restore {}", before));
-      if (Status done = session->restore(*start); !done)
-        return done.error().text;
-      // One step that ends here and one that goes on; then the same place
-      // reached by taking tokens back, and gone over token by token.
-      const uint32_t tail = std::min(session->mostRollback(), 8u);
-      if (!step(end - before, 0) || !step(after - end, 0))
-        return difference;
-      if (Status done = session->restore(*start); !done)
-        return done.error().text;
-      if (!step(end - before, 1 + below(tail)) || !step(0, tail) ||
-          !step(1, 0) || !step(after - end - 1, 0))
-        return difference;
-    }
+  for (uint32_t end = first; end <= last; ++end) {
+    session = sessions[end % sessions.size()];
+    note(fmt::format("restore {}", before));
+    if (Status done = session->restore(*start); !done)
+      return done.error().text;
+    // One step that ends here and one that goes on; then the same place reached
+    // by taking tokens back, and gone over token by token.
+    const uint32_t tail = std::min(session->mostRollback(), 8u);
+    if (!step(end - before, 0) || !step(after - end, 0))
+      return difference;
+    if (Status done = session->restore(*start); !done)
+      return done.error().text;
+    if (!step(end - before, 1 + below(tail)) || !step(0, tail) || !step(1, 0) ||
+        !step(after - end - 1, 0))
+      return difference;
+  }
   return "";
 }
 
