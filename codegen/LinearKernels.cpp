@@ -57,6 +57,20 @@ static uint32_t columnsOf(Operation *op) {
   return columns ? static_cast<uint32_t>(columns.getInt()) : 1;
 }
 
+/// Grid and constants of an expert product (ops/expert_pairs.h).
+template <typename OpT>
+static void launchExperts(KernelSpec &spec, OpT op, Value x,
+                          WeightType weight) {
+  const int64_t used = dim(op.getExperts(), 1);
+  const bool grouped = op.getPairs() != nullptr;
+  spec.columns = columnsOf(op);
+  launchProducts(spec, x, weight, weight.getShape()[1],
+                 grouped ? weight.getShape().front() : used * spec.columns);
+  spec.constant("kUsed", used).constant("kGrouped", grouped);
+  if (grouped) // a wave does its expert's pairs of the whole step
+    spec.columns = static_cast<uint32_t>(dim(op.getExperts(), 0));
+}
+
 /// Vectors of x, a thread for each 32 values.
 static void launchBlocks(KernelSpec &spec, Value x) {
   const int64_t width = activationShape(x.getType()).back();
@@ -112,27 +126,17 @@ void addLinearKernels(KernelTable &kernels) {
   });
 
   kernels.add<ExpertGateUpOp>([](ExpertGateUpOp op, KernelSpec &spec) {
-    const WeightType weight = op.getGate().getType();
-    const int64_t used = dim(op.getExperts(), 1);
-    spec.columns = columnsOf(op);
-    launchProducts(spec, op.getX(), weight, weight.getShape()[1],
-                   used * spec.columns);
-    spec.constant("kUsed", used);
-    spec.args = {op.getX(),       op.getExperts(),   op.getGate(),
-                 op.getUp(),      op.getGateBooks(), op.getUpBooks(),
-                 op.getGateOut(), op.getUpOut()};
+    launchExperts(spec, op, op.getX(), op.getGate().getType());
+    spec.args = {op.getX(),     op.getExperts(),   op.getGate(),
+                 op.getUp(),    op.getGateBooks(), op.getUpBooks(),
+                 op.getPairs(), op.getGateOut(),   op.getUpOut()};
     return success();
   });
 
   kernels.add<ExpertDownOp>([](ExpertDownOp op, KernelSpec &spec) {
-    const WeightType weight = op.getWeight().getType();
-    const int64_t used = dim(op.getExperts(), 1);
-    spec.columns = columnsOf(op);
-    launchProducts(spec, op.getH(), weight, weight.getShape()[1],
-                   used * spec.columns);
-    spec.constant("kUsed", used);
-    spec.args = {op.getH(), op.getExperts(), op.getWeight(), op.getBooks(),
-                 op.getResult()};
+    launchExperts(spec, op, op.getH(), op.getWeight().getType());
+    spec.args = {op.getH(),     op.getExperts(), op.getWeight(),
+                 op.getBooks(), op.getPairs(),   op.getResult()};
     return success();
   });
 }

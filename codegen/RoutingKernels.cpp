@@ -33,6 +33,16 @@ void addRoutingKernels(KernelTable &kernels) {
     return success();
   });
 
+  kernels.add<GroupPairsOp>([](GroupPairsOp op, KernelSpec &spec) {
+    const auto experts = static_cast<int64_t>(op.getCount());
+    spec.block = threadsFor(spec, experts, 8);
+    spec.columns = spec.gridY; // one block does the step
+    spec.constant("kExperts", experts)
+        .constant("kUsed", dim(op.getExperts(), 1));
+    spec.args = {op.getExperts(), op.getResult()};
+    return success();
+  });
+
   kernels.add<SwigluOp>([](SwigluOp op, KernelSpec &spec) {
     spec.constant("kElements", rowElements(op.getGate()))
         .constantF("kLimit", op.getLimit().convertToFloat());

@@ -490,6 +490,21 @@ LogicalResult HashRouteOp::verify() {
                        table.getRowElements()); // hash_route_c2
 }
 
+LogicalResult GroupPairsOp::verify() {
+  if (getCount() <= 0) // group_pairs_c2
+    return emitOpError() << "has no experts to group by";
+  return expectShape(*this, "the result", shapeOf(getResult()),
+                     shapeOf(getExperts())); // group_pairs_c1
+}
+
+/// Optional pairs of an expert product.
+static LogicalResult verifyPairs(Operation *op, Value pairs, Value experts) {
+  if (!pairs || pairs.getType() == experts.getType())
+    return success();
+  return op->emitOpError() << "pairs are " << pairs.getType()
+                           << ", the experts are " << experts.getType();
+}
+
 LogicalResult ExpertGateUpOp::verify() {
   WeightType gate = getGate().getType();
   if (gate != getUp().getType()) // expert_gate_up_c1
@@ -502,7 +517,9 @@ LogicalResult ExpertGateUpOp::verify() {
                          getGateBooks())) || // expert_gate_up_c3
       failed(verifyBooks(*this, x, gate, getUpBooks())) ||
       failed(expectRank(*this, "x", getX(), 2)) ||
-      failed(expectRank(*this, "the experts", getExperts(), 2)))
+      failed(expectRank(*this, "the experts", getExperts(), 2)) ||
+      failed(verifyPairs(*this, getPairs(),
+                         getExperts()))) // expert_gate_up_c4
     return failure();
   SmallVector<int64_t> result{shapeOf(getX())[0], shapeOf(getExperts())[1],
                               gate.getShape()[1]};
@@ -525,7 +542,9 @@ LogicalResult ExpertDownOp::verify() {
   if (failed(verifyProduct(*this, h, weight, 3)) ||
       failed(verifyInputs(*this, h, weight)) ||            // expert_down_c1
       failed(verifyBooks(*this, h, weight, getBooks())) || // expert_down_c3
-      failed(expectRank(*this, "h", getH(), 3)))
+      failed(expectRank(*this, "h", getH(), 3)) ||
+      failed(verifyPairs(*this, getPairs(),
+                         getExperts()))) // expert_down_c4
     return failure();
   if (failed(expectShape(*this, "the experts", shapeOf(getExperts()),
                          shapeOf(getH()).take_front(2))))

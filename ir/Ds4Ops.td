@@ -616,24 +616,43 @@ def Ds4_HashRouteOp : Ds4_Op<"hash_route", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Ds4_GroupPairsOp : Ds4_Op<"group_pairs", [Pure]> {
+  let summary = "pairs of token and expert, by expert";
+  let description = [{
+    Shapes: experts[T, k], each below `count`; result i32 [T, k]. Pair t k + i is
+    token t with experts[t, i]. The result, read as one vector, lists the pairs
+    of the step by ascending expert, those of one expert in ascending order: a
+    stable counting sort. Its rows belong to no token.
+    Constraints: (C1) result has the shape of experts. (C2) count is positive.
+  }];
+  let arguments = (ins Ds4_Int:$experts, I64Attr:$count);
+  let results = (outs Ds4_Int:$result);
+  let assemblyFormat = "$experts `of` $count attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 def Ds4_ExpertGateUpOp
     : Ds4_Op<"expert_gate_up", [Pure, AttrSizedOperandSegments]> {
   let summary = "gate and up products of the chosen experts";
   let description = [{
     Shapes: x[T, K] (f32 or q8); experts[T, k]; gate, up[E, F, K]; optional
     gate_books, up_books of E experts; results[T, k, F]. Row (t, i) is
-    weight[experts[t, i]] times x[t]; sums and books as in linear.
+    weight[experts[t, i]] times x[t]; sums and books as in linear. Optional
+    pairs of ds4.group_pairs say in which order a kernel does them, so that an
+    expert is read once a step; they change no value.
     Constraints: (C1) gate and up have one type, [E, F, K]. (C2) results are
     [T, k, F]. (C3) a format with learned books has books of the shape and form
-    that ds4.books says, in the form of x; another has none.
+    that ds4.books says, in the form of x; another has none. (C4) pairs have the
+    type of experts.
   }];
   let arguments = (ins Ds4_Act:$x, Ds4_Int:$experts, Ds4_WeightType:$gate,
                        Ds4_WeightType:$up, Optional<Ds4_Books>:$gate_books,
-                       Optional<Ds4_Books>:$up_books);
+                       Optional<Ds4_Books>:$up_books,
+                       Optional<Ds4_Int>:$pairs);
   let results = (outs Ds4_Float:$gate_out, Ds4_Float:$up_out);
   let assemblyFormat = [{
     $x `,` $experts `,` $gate `,` $up
-    (`books` $gate_books^ `,` $up_books)? attr-dict
+    (`books` $gate_books^ `,` $up_books)? (`pairs` $pairs^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -652,20 +671,21 @@ def Ds4_SwigluOp : Ds4_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
-def Ds4_ExpertDownOp : Ds4_Op<"expert_down", [Pure]> {
+def Ds4_ExpertDownOp
+    : Ds4_Op<"expert_down", [Pure, AttrSizedOperandSegments]> {
   let summary = "down product of the chosen experts";
   let description = [{
     Shapes: h[T, k, F] (f32 or q8); experts[T, k]; weight[E, D, F]; optional
     books of E experts; result[T, k, D]. Row (t, i) is weight[experts[t, i]]
-    times h[t, i]; sums and books as in linear.
+    times h[t, i]; sums, books and pairs as in expert_gate_up.
     Constraints: (C1) F agrees, weight is [E, D, F]. (C2) result is [T, k, D].
-    (C3) as expert_gate_up.
+    (C3), (C4) as expert_gate_up.
   }];
   let arguments = (ins Ds4_Act:$h, Ds4_Int:$experts, Ds4_WeightType:$weight,
-                       Optional<Ds4_Books>:$books);
+                       Optional<Ds4_Books>:$books, Optional<Ds4_Int>:$pairs);
   let results = (outs Ds4_Float:$result);
   let assemblyFormat = [{
-    $h `,` $experts `,` $weight (`books` $books^)? attr-dict
+    $h `,` $experts `,` $weight (`books` $books^)? (`pairs` $pairs^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

@@ -371,7 +371,8 @@ Value PhaseBuilder::mixtureOfExperts(Activations x) {
   RankedTensorType productType = f32({T, used, h.expertWidth});
   auto products =
       create<ExpertGateUpOp>(productType, productType, input, experts,
-                             gateWeight, upWeight, gateBooks, upBooks);
+                             gateWeight, upWeight, gateBooks, upBooks,
+                             /*pairs=*/Value());
   Activations hidden{create<SwigluOp>(productType, products.getGateOut(),
                                       products.getUpOut(),
                                       real(h.clampExperts[layer])),
@@ -380,7 +381,7 @@ Value PhaseBuilder::mixtureOfExperts(Activations x) {
   observe(hidden.f32, lw.downExperts, 1, experts);
   Value downWeight = weight(lw.downExperts), downBooks = books(lw.downExperts);
   Value y = create<ExpertDownOp>(f32({T, used, h.hidden}), downInput, experts,
-                                 downWeight, downBooks);
+                                 downWeight, downBooks, /*pairs=*/Value());
   return create<CombineOp>(f32({T, h.hidden}), y, weights, sharedExpert(x));
 }
 

@@ -298,6 +298,9 @@ NanRow hashRoute(uint64_t expertCount, uint64_t k, uint64_t n, Floats logits,
                  Ints tokens, Ints table, float scale,
                  std::span<int32_t> experts, std::span<float> weights);
 
+/// experts[T, k] to the numbers 0 ... T k - 1 sorted by expert, stable.
+void groupPairs(Ints experts, std::span<int32_t> result);
+
 /// x[T, K], experts[T, k], gate and up[E, F, K] (rowsPerExpert = F) to gateOut
 /// and upOut[T, k, F].
 void expertGateUp(const Act &x, Ints experts, const Weight &gate,

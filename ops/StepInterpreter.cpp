@@ -398,6 +398,11 @@ Status StepInterpreter::run(HashRouteOp op) {
                          op.getScale().convertToFloat(), experts, weights));
 }
 
+Status StepInterpreter::run(GroupPairsOp op) {
+  ref::groupPairs(ints(op.getExperts()), makeInts(op, tokenRows()));
+  return Status::ok();
+}
+
 Status StepInterpreter::run(ExpertGateUpOp op) {
   const std::span<float> gate = makeFloats(op.getGateOut(), tokenRows());
   const std::span<float> up = makeFloats(op.getUpOut(), tokenRows());
@@ -488,7 +493,7 @@ Status StepInterpreter::execute(Operation *op) {
             EmbedOp, HcPreOp, HcPostOp, HeadCollapseOp, RmsNormOp, RotateOp,
             QuantizeOp, LinearOp, GroupedLinearOp, RopeOp, HadamardOp,
             SimulateOp, RoundRowOp, AppendOp, ApeAddOp, CompressOp,
-            IndexScoreOp, TopKOp, AttendOp, RouteOp, HashRouteOp,
+            IndexScoreOp, TopKOp, AttendOp, RouteOp, HashRouteOp, GroupPairsOp,
             ExpertGateUpOp, SwigluOp, ExpertDownOp, CombineOp, TakeOutputsOp,
             ArgmaxOp, TraceOp, ObserveOp, LaunchOp, func::ReturnOp>(
           [&](auto concrete) { return run(concrete); })

@@ -82,6 +82,7 @@ private:
   Status run(ir::AttendOp op);
   Status run(ir::RouteOp op);
   Status run(ir::HashRouteOp op);
+  Status run(ir::GroupPairsOp op);
   Status run(ir::ExpertGateUpOp op);
   Status run(ir::SwigluOp op);
   Status run(ir::ExpertDownOp op);

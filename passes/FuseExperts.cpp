@@ -14,6 +14,12 @@ using namespace ir;
 
 namespace {
 
+/// Blocks that do a whole step at once share no launch with those that do rows.
+bool isGrouped(Operation *op) {
+  auto down = dyn_cast<ExpertDownOp>(op);
+  return down && down.getPairs();
+}
+
 struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
   using FuseExpertsBase::FuseExpertsBase;
 
@@ -41,11 +47,12 @@ struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
       SmallVector<Operation *> members;
       for (Value input : {op.getY(), op.getShared()})
         if (Operation *maker = makerOf(input);
-            maker && isa<ExpertDownOp, LinearOp>(maker))
+            maker && isa<ExpertDownOp, LinearOp>(maker) && !isGrouped(maker))
           members.push_back(maker);
       members.push_back(op);
       if (members.size() > 1)
-        fusion.fuse(members, "expert_down");
+        fusion.fuse(members, isa<ExpertDownOp>(members.front()) ? "expert_down"
+                                                                : "combine");
     }
   }
 };

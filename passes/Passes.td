@@ -27,7 +27,9 @@ def LayerMajor : Pass<"ds4-layer-major", "::mlir::func::FuncOp"> {
   let summary = "Rows of a long step go through a layer together";
   let description = [{
     In phases of more than 8 tokens every linear and every product with experts
-    gets `ds4.columns` = 8: a block decodes a weight once for eight rows.
+    gets `ds4.columns` = 8: a block decodes a weight once for eight rows. Products
+    with experts get the pairs of `group_pairs`: a wave does all tokens of the
+    step that use its expert.
   }];
   let options = [
     Option<"explain", "explain", "bool", /*default=*/"false",
@@ -102,7 +104,8 @@ def FuseExperts : Pass<"ds4-fuse-experts", "::mlir::func::FuncOp"> {
   let description = [{
     `expert_gate_up` with `swiglu` and quantisation, each block on its tile; then
     `expert_down`, the shared expert's last linear and `combine`. If tokens share
-    experts (`ds4.columns`), `swiglu` and quantisation are a launch of their own.
+    experts (`ds4.columns`), `swiglu` and quantisation are a launch of their own;
+    if they are grouped by expert, so is `expert_down`.
   }];
   let options = [
     Option<"explain", "explain", "bool", /*default=*/"false",

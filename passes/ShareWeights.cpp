@@ -4,6 +4,8 @@
 
 #include "ir/Launch.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 
 namespace ds4 {
@@ -37,6 +39,30 @@ void shareColumns(func::FuncOp function) {
   });
 }
 
+/// Gives the expert products of `function` their pairs by expert, so that the
+/// tokens of a whole step share an expert.
+void groupPairs(func::FuncOp function) {
+  llvm::MapVector<Value, Value> sorted;
+  auto group = [&](auto product, int64_t count) {
+    const Value experts = product.getExperts();
+    Value &pairs = sorted[experts];
+    if (!pairs) {
+      auto op = OpBuilder(product).create<GroupPairsOp>(
+          product.getLoc(), experts.getType(), experts, count);
+      if (Attribute layer = product->getAttr(kLayerAttr))
+        op->setAttr(kLayerAttr, layer);
+      pairs = op;
+    }
+    product.getPairsMutable().assign(pairs);
+  };
+  function.walk([&](Operation *op) {
+    if (auto product = dyn_cast<ExpertGateUpOp>(op))
+      group(product, product.getGate().getType().getShape().front());
+    else if (auto product = dyn_cast<ExpertDownOp>(op))
+      group(product, product.getWeight().getType().getShape().front());
+  });
+}
+
 struct SpecialiseVerifyPass : impl::SpecialiseVerifyBase<SpecialiseVerifyPass> {
   using SpecialiseVerifyBase::SpecialiseVerifyBase;
 
@@ -56,12 +82,14 @@ struct LayerMajorPass : impl::LayerMajorBase<LayerMajorPass> {
 
   void runOnOperation() override {
     const int64_t capacity = capacityOf(getOperation());
-    if (capacity > kMostColumns)
+    if (capacity > kMostColumns) {
       shareColumns(getOperation());
-    else if (explain)
+      groupPairs(getOperation());
+    } else if (explain) {
       getOperation().emitRemark()
           << "not layer-major: a step has up to " << capacity
           << " tokens, no more than " << kMostColumns;
+    }
   }
 };
 

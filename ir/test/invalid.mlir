@@ -293,6 +293,38 @@ func.func @hash_route_c1(%l: tensor<1x8xf32>, %t: tensor<1xi32>, %w: !ds4.weight
 
 // -----
 
+func.func @group_pairs_c1(%e: tensor<4x3xi32>) {
+  // expected-error @+1 {{the result is [4, 2], expected [4, 3]}}
+  %0 = ds4.group_pairs %e of 8 : (tensor<4x3xi32>) -> tensor<4x2xi32>
+  return
+}
+
+// -----
+
+func.func @group_pairs_c2(%e: tensor<4x3xi32>) {
+  // expected-error @+1 {{has no experts to group by}}
+  %0 = ds4.group_pairs %e of 0 : (tensor<4x3xi32>) -> tensor<4x3xi32>
+  return
+}
+
+// -----
+
+func.func @expert_gate_up_c4(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>, %g: !ds4.weight<8x32x128xf16>, %p: tensor<1x2xi32>) {
+  // expected-error @+1 {{pairs are 'tensor<1x2xi32>', the experts are 'tensor<1x3xi32>'}}
+  %0:2 = ds4.expert_gate_up %x, %e, %g, %g pairs %p : (tensor<1x128xf32>, tensor<1x3xi32>, !ds4.weight<8x32x128xf16>, !ds4.weight<8x32x128xf16>, tensor<1x2xi32>) -> (tensor<1x3x32xf32>, tensor<1x3x32xf32>)
+  return
+}
+
+// -----
+
+func.func @expert_down_c4(%h: tensor<1x3x128xf32>, %e: tensor<1x3xi32>, %w: !ds4.weight<8x64x128xf16>, %p: tensor<1x2xi32>) {
+  // expected-error @+1 {{pairs are 'tensor<1x2xi32>', the experts are 'tensor<1x3xi32>'}}
+  %0 = ds4.expert_down %h, %e, %w pairs %p : (tensor<1x3x128xf32>, tensor<1x3xi32>, !ds4.weight<8x64x128xf16>, tensor<1x2xi32>) -> tensor<1x3x64xf32>
+  return
+}
+
+// -----
+
 func.func @expert_gate_up_c1(%x: tensor<1x128xf32>, %e: tensor<1x3xi32>, %g: !ds4.weight<8x32x128xf16>, %u: !ds4.weight<8x32x128xf32>) {
   // expected-error @+1 {{gate is '!ds4.weight<8x32x128xf16>', up is '!ds4.weight<8x32x128xf32>'}}
   %0:2 = ds4.expert_gate_up %x, %e, %g, %u : (tensor<1x128xf32>, tensor<1x3xi32>, !ds4.weight<8x32x128xf16>, !ds4.weight<8x32x128xf32>) -> (tensor<1x3x32xf32>, tensor<1x3x32xf32>)

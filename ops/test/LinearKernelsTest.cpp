@@ -340,17 +340,25 @@ struct ExpertCase {
   bool int8;
   Step step;
   int64_t shared; ///< tokens that share what is decoded of an expert
+  bool grouped;   ///< by the pairs of ds4.group_pairs
   Kernel gateUp, down;
 
   ExpertCase(int64_t capacity, int64_t experts, int64_t used, int64_t out,
              int64_t columns, WeightFormat format, bool int8, Step step,
-             int64_t shared = 1)
+             int64_t shared = 1, bool grouped = false)
       : capacity(capacity), experts(experts), used(used), out(out),
         columns(columns), format(format), int8(int8), step(step),
-        shared(shared), gateUp(makeGateUp()), down(makeDown()) {}
+        shared(shared), grouped(grouped), gateUp(makeGateUp()),
+        down(makeDown()) {}
 
-  std::string attributes() const {
-    return fmt::format(" {{ds4.columns = {}:i32}}", shared);
+  /// " pairs %N" with the operand's type behind `operands`, and attributes.
+  std::string rest(std::vector<std::string> &operands) const {
+    std::string text;
+    if (grouped) {
+      text = fmt::format(" pairs %{}", operands.size());
+      operands.push_back(chosen());
+    }
+    return text + fmt::format(" {{ds4.columns = {}:i32}}", shared);
   }
 
   int64_t levels() const { return weightFormatInfo(format).bookLevels; }
@@ -366,9 +374,10 @@ struct ExpertCase {
                                          chosen(), matrices(), matrices()};
     if (levels())
       operands.insert(operands.end(), {books(), books()});
+    const std::string end = rest(operands);
     return Kernel((levels() ? "ds4.expert_gate_up %0, %1, %2, %3 books %4, %5"
                             : "ds4.expert_gate_up %0, %1, %2, %3") +
-                      attributes(),
+                      end,
                   operands, {results(), results()});
   }
   Kernel makeDown() const {
@@ -376,9 +385,10 @@ struct ExpertCase {
         activation(int8, {capacity, used, columns}), chosen(), matrices()};
     if (levels())
       operands.push_back(books());
+    const std::string end = rest(operands);
     return Kernel((levels() ? "ds4.expert_down %0, %1, %2 books %3"
                             : "ds4.expert_down %0, %1, %2") +
-                      attributes(),
+                      end,
                   operands, {results()});
   }
 
@@ -405,12 +415,17 @@ struct ExpertCase {
       return books.empty() ? none() : int8 ? in(int8Form) : in(books);
     };
 
+    std::vector<int32_t> sorted(grouped ? list.size() : 0);
+    if (grouped)
+      ref::groupPairs(list, sorted);
+    const auto pairs = [&] { return grouped ? in(sorted) : none(); };
+
     const Inputs x(random, int8, rows, columns);
     std::vector<float> g(rows * used * out), u = g, wantG = g, wantU = g;
     ref::expertGateUp(x.act(), list, refGate, refUp, wantG, wantU);
     gateUp.run(step, {x.memory(), in(list), in(gate), in(up),
                       optional(gateBooks, gateInt8), optional(upBooks, upInt8),
-                      test::out(g), test::out(u)});
+                      pairs(), test::out(g), test::out(u)});
     expectSameBits(wantG, g, "gate");
     expectSameBits(wantU, u, "up");
 
@@ -418,7 +433,7 @@ struct ExpertCase {
     std::vector<float> y(rows * used * out), wantY = y;
     ref::expertDown(h.act(), list, refGate, wantY);
     down.run(step, {h.memory(), in(list), in(gate),
-                    optional(gateBooks, gateInt8), test::out(y)});
+                    optional(gateBooks, gateInt8), pairs(), test::out(y)});
     expectSameBits(wantY, y, "down");
   }
 };
@@ -456,6 +471,14 @@ const std::deque<ExpertCase> &expertCases() {
     for (bool int8 : {false, true})
       all.emplace_back(4, 4, 3, 24, 128, q2_1_rocmfp2_mix, int8,
                        Step{0, 4, 1, 0}, 4);
+    // All pairs of an expert together: more and fewer than a wave shares, none.
+    for (bool int8 : {false, true}) {
+      all.emplace_back(20, 5, 3, 40, 256, q2_0_rocmfp2, int8, Step{4, 19, 1, 0},
+                       8, true);
+      all.emplace_back(12, 40, 2, 9, 128, q3_1_rocmfp3_mix, int8,
+                       Step{0, 12, 1, 0}, 8, true);
+      all.emplace_back(10, 1, 2, 33, 64, q8_0, int8, Step{0, 1, 1, 0}, 8, true);
+    }
     return all;
   }();
   return cases;

@@ -14,6 +14,33 @@ using namespace ds4::test;
 
 namespace {
 
+struct GroupCase {
+  int64_t rows, experts, used;
+  std::vector<int32_t> counts; ///< of tokens in a step
+  Kernel group{fmt::format("ds4.group_pairs %0 of {}", experts),
+               {tensor({rows, used}, "i32")},
+               {tensor({rows, used}, "i32")}};
+};
+const GroupCase groupCases[] = {{40, 256, 6, {40, 39, 1}},
+                                {300, 8, 3, {300}},
+                                {1, 1, 1, {1}},
+                                {9, 300, 2, {9}}};
+
+TEST(RoutingKernels, GroupPairs) {
+  for (const GroupCase &c : groupCases)
+    for (int32_t count : c.counts) {
+      SCOPED_TRACE(fmt::format("{} tokens, {} experts", count, c.experts));
+      Random random(c.experts);
+      std::vector<int32_t> experts(count * c.used);
+      for (int32_t &expert : experts)
+        expert = static_cast<int32_t>(random.below(c.experts));
+      std::vector<int32_t> sorted(experts.size(), -1), want(experts.size());
+      ref::groupPairs(experts, want);
+      c.group.run(Step{3, count, 1, 0}, {in(experts), out(sorted)});
+      EXPECT_EQ(sorted, want);
+    }
+}
+
 struct RouteCase {
   int64_t rows, experts, used, listed;
   std::vector<Step> steps;

@@ -32,3 +32,18 @@ func.func @experts(%x: tensor<1x64xf32>, %q: !ds4.q8<1x64>, %h: !ds4.q8<1x32>) -
   %r = ds4.combine %y, %w, %s : (tensor<1x2x64xf32>, tensor<1x2xf32>, tensor<1x64xf32>) -> tensor<1x64xf32>
   return %r : tensor<1x64xf32>
 }
+
+// Grouped by expert, a wave does a whole step: not with what does rows.
+// CHECK-LABEL: func.func @grouped(
+// CHECK:         %[[Y:.+]] = ds4.expert_down
+// CHECK-NEXT:    %[[R:.+]] = ds4.launch "combine"
+// CHECK-NEXT:      ds4.linear
+// CHECK-NEXT:      ds4.combine %[[Y]]
+func.func @grouped(%b: !ds4.q8<64x2x32>, %h: !ds4.q8<64x32>, %e: tensor<64x2xi32>, %p: tensor<64x2xi32>, %w: tensor<64x2xf32>) -> tensor<64x64xf32> {
+  %down = ds4.weight "down" : !ds4.weight<8x64x32xq8_0>
+  %shared = ds4.weight "shared" : !ds4.weight<64x32xq8_0>
+  %y = ds4.expert_down %b, %e, %down pairs %p : (!ds4.q8<64x2x32>, tensor<64x2xi32>, !ds4.weight<8x64x32xq8_0>, tensor<64x2xi32>) -> tensor<64x2x64xf32>
+  %s = ds4.linear %h, %shared : (!ds4.q8<64x32>, !ds4.weight<64x32xq8_0>) -> tensor<64x64xf32>
+  %r = ds4.combine %y, %w, %s : (tensor<64x2x64xf32>, tensor<64x2xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}
