@@ -1,9 +1,12 @@
-"""Copies a GGUF file with a NaN as the first value of an f32 tensor."""
+"""Copies a GGUF file with the largest finite number as the first 256 values of
+an f32 tensor: finite, so that the file loads, and products overflow."""
 
 import struct
 import sys
 
 from gguf_header import read_header
+
+LARGEST = 3.4028234e38
 
 
 def main(source, target, tensor):
@@ -11,7 +14,7 @@ def main(source, target, tensor):
     _, table, start = read_header(bytes(data))
     (offset,) = [offset for name, _, kind, offset in table
                  if name.decode() == tensor and kind == 0]
-    struct.pack_into("<f", data, start + offset, float("nan"))
+    struct.pack_into("<256f", data, start + offset, *[LARGEST] * 256)
     open(target, "wb").write(data)
 
 
