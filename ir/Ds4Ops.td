@@ -144,9 +144,10 @@ def Ds4_LaunchOp
     Constraints: (C1) only ops that have a kernel of their own, and
     `ds4.reshape`. (C2) results are the yielded values, which are made inside.
     (C3) the name is an identifier. (C4) at most one selection; if a phase has
-    several rows, an op and what it reads inside have one row domain, and no two
-    ops touch a cache that one of them writes; if it has one, neither of such
-    two is a head.
+    several rows, no op beside others takes the step as a whole (grouped
+    experts), an op and what it reads inside have one row domain, and no two ops
+    touch a cache that one of them writes; if it has one, neither of such two is
+    a head.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Variadic<AnyType>:$results);

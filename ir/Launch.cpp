@@ -36,6 +36,14 @@ bool ds4::ir::isSelection(Operation *op) {
   return isa<TopKOp, RouteOp, HashRouteOp, ArgmaxOp>(op);
 }
 
+bool ds4::ir::takesWholeStep(Operation *op) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([](GroupPairsOp) { return true; })
+      .Case<ExpertGateUpOp, ExpertDownOp>(
+          [](auto product) { return product.getPairs() != nullptr; })
+      .Default(false);
+}
+
 bool ds4::ir::shareState(Operation *a, Operation *b) {
   if (!isa<AppendOp>(a) && !isa<AppendOp>(b))
     return false;
@@ -70,6 +78,9 @@ std::string ds4::ir::whyNoLaunch(const llvm::SetVector<Operation *> &ops) {
   }
   if (selections > 1)
     return "two selections: a NaN of one could not be told from the other's";
+  for (Operation *op : ops)
+    if (ops.size() > 1 && takesWholeStep(op))
+      return name(op) + " takes a step as a whole";
   for (Operation *op : ops) {
     const SmallVector<Operation *> made = producersAmong(ops, op);
     for (Operation *producer : made)

@@ -25,6 +25,10 @@ int64_t rowValues(mlir::Operation *op);
 /// Whether the op chooses by score and reports a NaN.
 bool isSelection(mlir::Operation *op);
 
+/// Whether a block of `op` does all rows of a step, so that no other block of a
+/// launch may wait for one of its rows.
+bool takesWholeStep(mlir::Operation *op);
+
 /// Whether `a` and `b` touch one cache and one of them writes it.
 bool shareState(mlir::Operation *a, mlir::Operation *b);
 

@@ -14,12 +14,6 @@ using namespace ir;
 
 namespace {
 
-/// Blocks that do a whole step at once share no launch with those that do rows.
-bool isGrouped(Operation *op) {
-  auto down = dyn_cast<ExpertDownOp>(op);
-  return down && down.getPairs();
-}
-
 struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
   using FuseExpertsBase::FuseExpertsBase;
 
@@ -47,7 +41,8 @@ struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
       SmallVector<Operation *> members;
       for (Value input : {op.getY(), op.getShared()})
         if (Operation *maker = makerOf(input);
-            maker && isa<ExpertDownOp, LinearOp>(maker) && !isGrouped(maker))
+            maker && isa<ExpertDownOp, LinearOp>(maker) &&
+            !takesWholeStep(maker))
           members.push_back(maker);
       members.push_back(op);
       if (members.size() > 1)

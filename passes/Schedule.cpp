@@ -21,12 +21,13 @@ namespace {
 struct SchedulePass : impl::ScheduleBase<SchedulePass> {
   using ScheduleBase::ScheduleBase;
 
-  /// Ops whose blocks have a size or LDS of their own.
+  /// Ops whose blocks have a size or LDS of their own, or do a whole step.
   static bool standsAlone(Operation *op) {
     bool alone = isa<TraceOp, ObserveOp>(op) ||
                  op->hasTrait<OpTrait::IsTerminator>() || isFree(op);
     op->walk([&](Operation *inner) {
-      alone |= isa<AttendOp, IndexScoreOp, ArgmaxOp>(inner);
+      alone |=
+          isa<AttendOp, IndexScoreOp, ArgmaxOp>(inner) || takesWholeStep(inner);
     });
     return alone;
   }

@@ -473,3 +473,15 @@ func.func @launch_c4_heads(%x: tensor<1x64xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @launch_c4_step(%e: tensor<8x3xi32>, %x: tensor<8x64xf32>) {
+  // expected-error @+1 {{cannot be one launch: group_pairs takes a step as a whole}}
+  %0:2 = ds4.launch "pairs" : tensor<8x3xi32>, tensor<8x64xf32> {
+    %1 = ds4.group_pairs %e of 8 : (tensor<8x3xi32>) -> tensor<8x3xi32>
+    %2 = ds4.swiglu %x, %x limit 3.0 : tensor<8x64xf32>
+    ds4.yield %1, %2 : tensor<8x3xi32>, tensor<8x64xf32>
+  }
+  return
+}
