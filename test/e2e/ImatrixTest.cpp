@@ -1,12 +1,10 @@
 // Importance matrices of the demo model: the same sums as from trace points of
 // the same activations, and the same for every cut of the text into steps.
 #include "runtime/ImportanceMatrix.h"
-#include "runtime/Session.h"
-#include "tools/Compilation.h"
+#include "test/e2e/ObservedModel.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <random>
@@ -23,43 +21,21 @@ constexpr uint32_t kTokens = 70, kHidden = 256, kUsed = 3;
 class Imatrix : public testing::Test {
 protected:
   static void SetUpTestSuite() {
-    folder = std::filesystem::path(testing::TempDir()) / "ds4-imatrix";
-    std::filesystem::create_directories(folder);
-    CompileRequest request;
-    request.input = kModel;
-    request.output = folder / "observed.ds4b";
-    request.useCache = false;
-    request.profile.context = 512;
-    request.profile.prefillChunk = 64;
-    request.profile.kv = "f16";
-    request.profile.simulate = false;
-    request.profile.logits = "all";
-    request.profile.tracePoints = true;
-    request.profile.imatrix = true;
-    Status compiled = compile(request);
-    ASSERT_TRUE(compiled) << compiled.error().text;
+    model = std::make_unique<test::ObservedModel>(kModel, "ds4-imatrix");
   }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder); }
+  static void TearDownTestSuite() { model.reset(); }
 
   /// Runs random tokens in steps of at most `chunk`; collects into `matrix`
   /// and, from trace points, into `sums`: of the squares of each column.
   void collect(uint32_t chunk, ImportanceMatrix &matrix,
                std::map<std::string, std::vector<double>> &sums) {
-    Result<Bundle> bundle = openBundle(folder / "observed.ds4b");
-    ASSERT_TRUE(bundle) << bundle.error().text;
-    Result<Gguf> gguf = Gguf::open(kModel);
-    ASSERT_TRUE(gguf) << gguf.error().text;
-    SessionOptions options;
-    options.threads = 1;
-    options.prefillChunk = chunk;
-    Result<std::unique_ptr<Session>> session =
-        Session::open(std::move(*bundle), *gguf, options);
-    ASSERT_TRUE(session) << session.error().text;
-    (*session)->hooks.observe =
+    const std::unique_ptr<Session> session = model->open(chunk);
+    ASSERT_TRUE(session);
+    session->hooks.observe =
         [&](const Observation &it, const Step &, std::span<const float> rows,
             std::span<const int32_t> chosen) { matrix.add(it, rows, chosen); };
-    (*session)->hooks.trace = [&](const TracePoint &point, const Step &,
-                                  std::span<const float> rows) {
+    session->hooks.trace = [&](const TracePoint &point, const Step &,
+                               std::span<const float> rows) {
       std::vector<double> &columns = sums[point.name];
       columns.resize(point.rowElements);
       for (size_t i = 0; i < rows.size(); ++i)
@@ -68,16 +44,16 @@ protected:
     std::mt19937 random(3);
     std::vector<int32_t> ids(kTokens);
     for (int32_t &id : ids)
-      id = static_cast<int32_t>(random() % (*session)->vocab());
+      id = static_cast<int32_t>(random() % session->vocab());
     std::vector<uint32_t> rows(kTokens);
     std::iota(rows.begin(), rows.end(), 0);
-    Result<Logits> logits = (*session)->forward(ids, rows);
+    Result<Logits> logits = session->forward(ids, rows);
     ASSERT_TRUE(logits) << logits.error().text;
   }
 
-  static std::filesystem::path folder;
+  static std::unique_ptr<test::ObservedModel> model;
 };
-std::filesystem::path Imatrix::folder;
+std::unique_ptr<test::ObservedModel> Imatrix::model;
 
 /// Sums over all experts.
 std::vector<double> overExperts(const ImportanceMatrix::Entry &entry) {

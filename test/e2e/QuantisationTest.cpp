@@ -2,18 +2,14 @@
 // errors of outputs measured on another.
 #include "ops/Reference.h"
 #include "quant/Imatrix.h"
-#include "quant/InputMoments.h"
 #include "quant/Quantizer.h"
 #include "runtime/ImportanceMatrix.h"
-#include "runtime/Session.h"
-#include "tools/Compilation.h"
+#include "test/e2e/ObservedModel.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 
 using namespace ds4;
 using namespace ds4::quant;
@@ -28,41 +24,23 @@ namespace {
 class Quantisation : public testing::Test {
 protected:
   static void SetUpTestSuite() {
-    folder = std::filesystem::path(testing::TempDir()) / "ds4-quantisation";
-    std::filesystem::create_directories(folder);
-    CompileRequest request;
-    request.input = kModel;
-    request.output = folder / "observed.ds4b";
-    request.useCache = false;
-    request.profile.context = 512;
-    request.profile.prefillChunk = 128;
-    request.profile.kv = "f16";
-    request.profile.simulate = false;
-    request.profile.logits = "all";
-    request.profile.imatrix = true;
-    Status compiled = compile(request);
-    ASSERT_TRUE(compiled) << compiled.error().text;
+    model = std::make_unique<test::ObservedModel>(kModel, "ds4-quantisation");
   }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder); }
+  static void TearDownTestSuite() { model.reset(); }
 
   /// Statistics of the model's inputs over `ids`.
   Imatrix collect(std::span<const int32_t> ids, const char *name) {
-    Result<Bundle> bundle = openBundle(folder / "observed.ds4b");
-    const Result<Gguf> gguf = Gguf::open(kModel);
-    EXPECT_TRUE(bundle && gguf);
-    Result<std::unique_ptr<Session>> session =
-        Session::open(std::move(*bundle), *gguf, {});
-    EXPECT_TRUE(session) << session.error().text;
+    const std::unique_ptr<Session> session = model->open(64);
     ImportanceMatrix matrix(1 << 20);
-    (*session)->hooks.observe = [&](const Observation &it, const Step &,
-                                    std::span<const float> rows,
-                                    std::span<const int32_t> chosen) {
+    session->hooks.observe = [&](const Observation &it, const Step &,
+                                 std::span<const float> rows,
+                                 std::span<const int32_t> chosen) {
       if (it.weight == kWeight)
         matrix.add(it, rows, chosen);
     };
-    EXPECT_TRUE((*session)->forward(ids, {}));
-    EXPECT_TRUE(matrix.write(folder / name, {}));
-    return *Imatrix::open(folder / name);
+    EXPECT_TRUE(session->forward(ids, {}));
+    EXPECT_TRUE(matrix.write(model->folder / name, {}));
+    return *Imatrix::open(model->folder / name);
   }
 
   /// Rows of the weight in `file`.
@@ -93,18 +71,17 @@ protected:
   /// The error of outputs, in units of the outputs' power, that three bits
   /// cost the weight on inputs like `heldOut`.
   double error(const Imatrix &imatrix, bool search, const Imatrix &heldOut) {
-    const Result<Gguf> model = Gguf::open(kModel);
     QuantizeOptions options;
     options.recipe = *parseRecipe(
         "types = [[\"" + kWeight + "\", 104], [\"*\", \"keep\"]]", "test");
     options.imatrix = &imatrix;
     options.search = search;
-    const auto out = folder / "out.gguf";
-    const auto reports = quantizeFile(*model, out, options);
+    const auto out = model->folder / "out.gguf";
+    const auto reports = quantizeFile(*model->gguf, out, options);
     EXPECT_TRUE(reports) << reports.error().text;
     const Result<Gguf> quantised = Gguf::open(out);
     EXPECT_TRUE(quantised);
-    const auto before = rowsOf(*model), after = rowsOf(*quantised);
+    const auto before = rowsOf(*model->gguf), after = rowsOf(*quantised);
     const uint64_t columns = before[0].size();
     const auto stats = heldOut.statistics(kWeight, columns, 1);
     EXPECT_TRUE(stats && *stats);
@@ -121,9 +98,9 @@ protected:
     return wrong / power;
   }
 
-  static std::filesystem::path folder;
+  static std::unique_ptr<test::ObservedModel> model;
 };
-std::filesystem::path Quantisation::folder;
+std::unique_ptr<test::ObservedModel> Quantisation::model;
 
 TEST_F(Quantisation, SearchLowersErrorsOnTextThatItDidNotSee) {
   std::ifstream stream(kText);
