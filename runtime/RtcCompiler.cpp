@@ -68,7 +68,7 @@ class LibraryCompiler final : public RtcCompiler {
 public:
   LibraryCompiler(const RtcKind &kind, const RtcApi &api,
                   std::vector<std::string> options)
-      : kind(kind), api(api), options(std::move(options)) {
+      : api(api), options(std::move(options)) {
     int major = 0, minor = 0;
     api.version(&major, &minor);
     text = fmt::format("{} {}.{} {}", kind.name, major, minor,
@@ -82,7 +82,6 @@ public:
 private:
   std::string logOf(void *program) const;
 
-  const RtcKind &kind;
   RtcApi api;
   std::vector<std::string> options;
   std::string text;
