@@ -24,6 +24,23 @@ Status Device::loadKernels(std::span<const KernelCode>) {
                fmt::format("{} does not take single units", target())};
 }
 
+Result<const Graph *> Device::endCapture() {
+  return Error{ErrorCode::deviceError,
+               fmt::format("{} captures no launches", target())};
+}
+
+Status Device::launchGraph(const Graph *) {
+  return Error{ErrorCode::deviceError,
+               fmt::format("{} captures no launches", target())};
+}
+
+Status Device::readBack(std::span<const ReadBack> buffers) {
+  DS4_TRY(synchronize());
+  for (const ReadBack &it : buffers)
+    DS4_TRY(copyOut(it.host, it.device, it.bytes));
+  return Status::ok();
+}
+
 Result<std::unique_ptr<Device>> createDevice(std::string_view name,
                                              unsigned threads) {
   if (name == "host")

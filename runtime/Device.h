@@ -20,6 +20,16 @@ namespace ds4 {
 /// A loaded kernel; valid as long as its device.
 struct Kernel;
 
+/// Launches that were captured; valid as long as its device.
+struct Graph;
+
+/// A copy to the host.
+struct ReadBack {
+  void *host;
+  const void *device;
+  uint64_t bytes;
+};
+
 /// A device and the code object loaded on it. Not thread safe.
 class Device {
 public:
@@ -61,6 +71,15 @@ public:
   /// number of threads or multiprocessors.
   virtual Status launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
                         uint32_t block, std::span<void *const> args) = 0;
+  /// Keeps what launch() is asked for from here to endCapture() instead of
+  /// running it. False: the device does not; launch() runs as ever.
+  virtual bool beginCapture() { return false; }
+  virtual Result<const Graph *> endCapture();
+  /// Runs a captured sequence of launches.
+  virtual Status launchGraph(const Graph *graph);
+
+  /// Copies several buffers out, waiting once.
+  virtual Status readBack(std::span<const ReadBack> buffers);
   /// Waits until every launch and copy has finished.
   virtual Status synchronize() = 0;
 };

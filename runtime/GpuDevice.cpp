@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -23,6 +24,7 @@ struct GpuKernel {
 };
 
 constexpr unsigned kNonBlockingStream = 1;
+constexpr uint64_t kBounceBytes = 1 << 20;
 
 class GpuDevice final : public Device {
 public:
@@ -49,6 +51,10 @@ public:
   Result<const Kernel *> kernel(std::string_view symbol) override;
   Status launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
                 uint32_t block, std::span<void *const> args) override;
+  bool beginCapture() override;
+  Result<const Graph *> endCapture() override;
+  Status launchGraph(const Graph *graph) override;
+  Status readBack(std::span<const ReadBack> buffers) override;
   Status synchronize() override;
 
 private:
@@ -61,14 +67,20 @@ private:
   std::string arch;
   void *context, *stream;
   std::vector<void *> modules;
+  std::vector<void *> graphs; ///< executable
+  void *bounce = nullptr;     ///< of the host, kBounceBytes
   std::map<std::string, GpuKernel, std::less<>> kernels;
 };
 
 GpuDevice::~GpuDevice() {
   use();
   api.synchronize(stream);
+  for (void *graph : graphs)
+    api.destroyExec(graph);
   for (void *module : modules)
     api.unloadModule(module);
+  if (bounce)
+    api.freeHost(bounce);
   api.destroyStream(stream);
   api.releaseContext(device);
 }
@@ -207,6 +219,59 @@ Status GpuDevice::launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
     return api.error(api.cuda ? "LaunchKernel" : "ModuleLaunchKernel", code,
                      fmt::format("kernel {}, grid {} x {}, block {}",
                                  gpuKernel->symbol, gridX, gridY, block));
+  return Status::ok();
+}
+
+bool GpuDevice::beginCapture() {
+  constexpr int kThreadLocal = 1; // other threads may use the driver meanwhile
+  use();
+  return api.beginCapture(stream, kThreadLocal) == 0;
+}
+
+Result<const Graph *> GpuDevice::endCapture() {
+  use();
+  void *graph = nullptr, *exec = nullptr;
+  if (int code = api.endCapture(stream, &graph))
+    return api.error("StreamEndCapture", code);
+  const int code = api.instantiate(&exec, graph, 0);
+  api.destroyGraph(graph);
+  if (code)
+    return api.error("GraphInstantiateWithFlags", code);
+  graphs.push_back(exec);
+  return static_cast<const Graph *>(exec);
+}
+
+Status GpuDevice::launchGraph(const Graph *graph) {
+  use();
+  if (int code = api.launchGraph(const_cast<Graph *>(graph), stream))
+    return api.error("GraphLaunch", code);
+  return Status::ok();
+}
+
+/// Through memory that the device can write to: copies to any other memory wait
+/// each for themselves.
+Status GpuDevice::readBack(std::span<const ReadBack> buffers) {
+  if (!bounce) {
+    DS4_ASSIGN(bounce, allocateStaging(kBounceBytes));
+  }
+  auto *const first = static_cast<std::byte *>(bounce);
+  uint64_t used = 0;
+  for (const ReadBack &it : buffers) {
+    if (it.bytes == 0)
+      continue;
+    const bool fits = it.bytes <= kBounceBytes - used;
+    if (int code = api.copyOut(fits ? first + used : it.host, it.device,
+                               it.bytes, stream))
+      return api.error("MemcpyDtoHAsync", code);
+    used += fits ? it.bytes : 0;
+  }
+  DS4_TRY(synchronize());
+  used = 0;
+  for (const ReadBack &it : buffers)
+    if (it.bytes <= kBounceBytes - used) {
+      std::memcpy(it.host, first + used, it.bytes);
+      used += it.bytes;
+    }
   return Status::ok();
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/Result.h"
 #include "runtime/SequenceState.h"
 #include "runtime/WeightLoader.h"
+#include "runtime/WeightSource.h"
 
 #include <cstdint>
 #include <functional>
@@ -81,6 +82,11 @@ public:
   static Result<std::unique_ptr<Session>> open(Bundle bundle, const Gguf &file,
                                                std::unique_ptr<Device> device,
                                                const SessionOptions &options);
+  /// The same with weights from `source`, which fit the plan.
+  static Result<std::unique_ptr<Session>> open(Bundle bundle,
+                                               const WeightSource &source,
+                                               std::unique_ptr<Device> device,
+                                               const SessionOptions &options);
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
@@ -92,6 +98,9 @@ public:
   /// position() is the first token that was not completed.
   Result<Logits> forward(std::span<const int32_t> ids,
                          std::span<const uint32_t> rows);
+  /// What the device selects in `rows`, without the logits. Errors as above.
+  Result<std::vector<int32_t>> greedy(std::span<const int32_t> ids,
+                                      std::span<const uint32_t> rows);
   /// Logits of the last token.
   Result<Logits> forward(std::span<const int32_t> ids);
 
@@ -138,6 +147,8 @@ private:
   };
   struct BoundFunction {
     std::vector<BoundLaunch> launches;
+    const Graph *graph = nullptr; ///< of all launches; null: none
+    bool captured = false;        ///< it was tried
     const void *logits, *argmax;
     std::vector<const void *> traces; ///< as Function::traces
     struct Observed {
@@ -148,7 +159,7 @@ private:
 
   Session(Bundle bundle, std::unique_ptr<Device> device,
           const SessionOptions &options);
-  Status load(const Gguf &file);
+  Status load(const WeightSource &source);
   Result<void *> allocate(uint64_t bytes, std::string_view what);
   Status loadKernels();
   /// Whether the state of the first `position` tokens is there.
@@ -158,13 +169,20 @@ private:
   /// The pointer of `arg`; `bytes` behind an arena offset must exist.
   Result<void *> resolve(const Function &function, const Arg &arg,
                          uint64_t bytes);
-  Status runStep(const Function &function, const BoundFunction &bound,
-                 std::span<const int32_t> ids, const Step &step);
+  Status run(std::span<const int32_t> ids, std::span<const uint32_t> rows,
+             bool values, Logits &result);
+  Status runStep(const Function &function, BoundFunction &bound,
+                 std::span<const int32_t> ids, const Step &step,
+                 std::vector<ReadBack> results);
+  Status capture(const Function &function, BoundFunction &bound);
+  Status runLaunches(const Function &function, const BoundFunction &bound,
+                     const Step &step);
   Status copyTraces(const Function &function, const BoundFunction &bound,
                     uint32_t launch, const Step &step);
   Status copyObservations(const Function &function, const BoundFunction &bound,
                           uint32_t launch, const Step &step);
-  Status checkStatus(const Function &function, const Step &step);
+  Status checkStatus(const Function &function, const Step &step,
+                     std::span<const StepStatus> reports);
 
   Bundle bundle;
   std::unique_ptr<Device> device;

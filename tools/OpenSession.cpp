@@ -26,9 +26,11 @@ static void printFp2Reading(const Plan &plan, const Gguf &file) {
                tensors, reading);
 }
 
-Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
-                                             const RunOptions &options) {
-  printFp2Reading(bundle.plan, file);
+/// From a Gguf or a WeightSource.
+template <typename Source>
+static Result<std::unique_ptr<Session>>
+open(Bundle bundle, const Source &source, std::unique_ptr<Device> device,
+     const RunOptions &options) {
   SessionOptions sessionOptions;
   sessionOptions.threads = options.threads;
   sessionOptions.prefillChunk = options.prefillChunk;
@@ -51,9 +53,7 @@ Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
       bar.update(done, total,
                  fmt::format("compiling {}/{} kernels", done, total));
     };
-    DS4_ASSIGN(std::unique_ptr<Device> device,
-               createDevice(options.device, options.threads));
-    DS4_ASSIGN(session, Session::open(std::move(bundle), file,
+    DS4_ASSIGN(session, Session::open(std::move(bundle), source,
                                       std::move(device), sessionOptions));
   }
   const LoadStats &stats = session->loadStats();
@@ -61,6 +61,27 @@ Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
              formatBytes(stats.bytes), stats.seconds,
              static_cast<double>(stats.bytes) / 1e9 / stats.seconds);
   return session;
+}
+
+Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
+                                             const RunOptions &options) {
+  DS4_ASSIGN(std::unique_ptr<Device> device,
+             createDevice(options.device, options.threads));
+  return openSession(std::move(bundle), file, std::move(device), options);
+}
+
+Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
+                                             std::unique_ptr<Device> device,
+                                             const RunOptions &options) {
+  printFp2Reading(bundle.plan, file);
+  return open(std::move(bundle), file, std::move(device), options);
+}
+
+Result<std::unique_ptr<Session>> openSession(Bundle bundle,
+                                             const WeightSource &source,
+                                             std::unique_ptr<Device> device,
+                                             const RunOptions &options) {
+  return open(std::move(bundle), source, std::move(device), options);
 }
 
 } // namespace ds4

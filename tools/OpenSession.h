@@ -13,6 +13,15 @@ namespace ds4 {
 /// ends the load.
 Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
                                              const RunOptions &options);
+/// On a device that is there already.
+Result<std::unique_ptr<Session>> openSession(Bundle bundle, const Gguf &file,
+                                             std::unique_ptr<Device> device,
+                                             const RunOptions &options);
+/// With weights that are in no file.
+Result<std::unique_ptr<Session>> openSession(Bundle bundle,
+                                             const WeightSource &source,
+                                             std::unique_ptr<Device> device,
+                                             const RunOptions &options);
 
 } // namespace ds4
 

@@ -2,6 +2,7 @@
 // screen that says what matters first cannot be generated.
 #include "tools/RunOptions.h"
 
+#include "tools/BenchCommand.h"
 #include "tools/CompileCommand.h"
 #include "tools/DevicesCommand.h"
 #include "tools/EvalCommand.h"
@@ -23,6 +24,7 @@ usage: ds4run BUNDLE -m MODEL.gguf (-p TEXT | -i | --raw=TEXT | --ids=N,...)
        ds4run BUNDLE --print-bundle
        ds4run eval BUNDLE -m MODEL.gguf [--text=FILE] [--against=OTHER]
        ds4run inspect MODEL.gguf [--memory=SIZE] [--context=N] [--kv=KIND]
+       ds4run bench BUNDLE (-m MODEL.gguf | --synthetic=SEED)
        ds4run devices
        ds4run compile BUNDLE --for=CHIP
        ds4run tokenize -m MODEL.gguf [TEXT] [--special] [--decode]
@@ -81,6 +83,9 @@ RunCommand parseRunOptions(int argc, char **argv) {
   RunOptions &it = command.options;
   CLI::App app;
   app.set_help_flag();
+  CLI::App *bench = app.add_subcommand("bench");
+  bench->set_help_flag("--help");
+  addBenchOptions(*bench, it);
   CLI::App *compile = app.add_subcommand("compile");
   compile->set_help_flag("--help");
   CompileOptions compileOptions;
@@ -147,11 +152,7 @@ RunCommand parseRunOptions(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    fmt::print("{}", (*inspect   ? inspect
-                      : *eval    ? eval
-                      : *compile ? compile
-                                 : tokenize)
-                         ->help());
+    fmt::print("{}", app.get_subcommands().front()->help());
     command.exitCode = 0;
     return command;
   } catch (const CLI::ParseError &error) {
@@ -183,6 +184,12 @@ RunCommand parseRunOptions(int argc, char **argv) {
   }
   if (*inspect) {
     command.exitCode = runInspectCommand(inspectOptions, std::cout, std::cerr);
+    return command;
+  }
+  if (*bench) {
+    it.bench = true;
+    if (std::string wrong = checkBenchOptions(it); !wrong.empty())
+      return badUsage(wrong);
     return command;
   }
   if (*eval) {

@@ -40,6 +40,12 @@ struct RunOptions {
   std::string gold; ///< --check
   GoldOptions goldLimits;
 
+  bool bench = false; ///< the command `bench`
+  std::optional<uint64_t> synthetic;
+  std::vector<uint32_t> benchPrefill = {512, 2048}, benchDepths = {0, 2048};
+  uint32_t benchTokens = 64;
+  bool benchOps = false;
+
   bool eval = false;                      ///< the command `eval`
   std::string text;                       ///< --text; "-" reads standard input
   uint32_t chunkTokens = 512, chunks = 0; ///< cutChunks

@@ -1,6 +1,7 @@
 // ds4run.cpp - opens a bundle and a model and does what the options say.
 #include "runtime/GoldCheck.h"
 #include "runtime/Session.h"
+#include "tools/BenchCommand.h"
 #include "tools/ChromeTrace.h"
 #include "tools/CollectImatrix.h"
 #include "tools/EvalCommand.h"
@@ -36,6 +37,10 @@ static Status collect(Session &session, const Tokenizer &tokenizer,
 
 /// Returns whether all is well; errors are for the user.
 static Result<bool> run(const RunOptions &options) {
+  if (options.bench) {
+    DS4_TRY(runBenchCommand(options));
+    return true;
+  }
   if (options.eval) {
     DS4_TRY(runEvalCommand(options));
     return true;
