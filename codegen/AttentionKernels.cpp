@@ -1,6 +1,7 @@
 // AttentionKernels.cpp - entries of the kernel table: rotary embedding, caches,
 // compressor, indexer and attention.
 #include "codegen/KernelEntries.h"
+#include "ir/Launch.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -92,7 +93,9 @@ static LogicalResult describeIndexScore(IndexScoreOp op, KernelSpec &spec) {
 static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
   const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
   // Two heads a wave share what is read of a tile; waves share its decoding.
-  const int64_t waveHeads = heads % 2 == 0 ? 2 : 1;
+  // A GPU has more multiprocessors than a step of few tokens has blocks so.
+  const bool few = isForGpu(op) && spec.gridY < 16;
+  const int64_t waveHeads = heads % 2 == 0 && !few ? 2 : 1;
   int64_t waves = 8;
   while (heads / waveHeads % waves != 0)
     --waves;
@@ -127,6 +130,8 @@ static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
       .constant("kRowBytes", compressed.getRowBytes())
       .constant("kStorage", static_cast<int64_t>(compressed.getStorage()))
       .constant("kSelected", op.getSelected() ? dim(op.getSelected(), 1) : 0)
+      .constant("kLoadRows",
+                isForGpu(op) ? std::min<int64_t>(8, 32 / waves) : 1)
       .constant("kPanels", panels)
       .constantF("kScale", op.getScale().convertToFloat());
   spec.args = {op.getQ(),     op.getKv(),         op.getRing(),

@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,9 @@ public:
   /// Pointer arguments in the kernel's order, without the step, which is
   /// always last. A null value is a null pointer.
   llvm::SmallVector<mlir::Value> args;
+  /// What blocks of their own do before this body, if it is the first of its
+  /// launch: work that is too much for the one block that does the rest.
+  std::shared_ptr<KernelSpec> spread{};
   /// The kernel takes a StepStatus pointer before the step (selections).
   bool reportsNan = false;
 

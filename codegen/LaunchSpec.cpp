@@ -133,6 +133,11 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
     FailureOr<KernelSpec> body = kernelFor(op, {spec.threads, 0});
     if (failed(body))
       return failure();
+    if (const std::shared_ptr<KernelSpec> spread = body->spread) {
+      part.heads.push_back({*spread, {}});
+      part.tail.push_back(std::move(*body));
+      return success();
+    }
     headOf[op] = part.heads.size();
     part.heads.push_back({std::move(*body), {}});
     return success();

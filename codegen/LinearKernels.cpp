@@ -1,6 +1,7 @@
 // LinearKernels.cpp - entries of the kernel table: embedding, quantisation,
 // linears and expert products.
 #include "codegen/KernelEntries.h"
+#include "ir/Launch.h"
 
 using namespace mlir;
 
@@ -23,15 +24,18 @@ static void describeLayout(KernelSpec &spec, WeightType weight) {
 }
 
 /// Grid and constants of ops/products.h: `matrices` matrices of `out` rows a
-/// row of the domain. Waves do not depend on one another; two a block, so that
-/// even a small matrix is spread.
-static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
-                           int64_t out, int64_t matrices) {
+/// row of the domain. Waves do not depend on one another. On the host, where
+/// lanes meet at a price, a lane does 8 rows, and a block has two waves, so
+/// that even a small matrix is spread; a GPU needs as many waves as there are.
+static void launchProducts(KernelSpec &spec, Operation *op, Value x,
+                           WeightType weight, int64_t out, int64_t matrices) {
   const bool int8 = isa<Q8Type>(x.getType());
-  const int64_t waveRows = int8 ? 32 : 8;
+  const bool gpu = isForGpu(op);
+  const int64_t laneRows = gpu ? 1 : 8;
+  const int64_t waveRows = (int8 ? 4 : 1) * laneRows;
   const int64_t waves = matrices * ((out + waveRows - 1) / waveRows);
   spec.format = weight.getFormat();
-  spec.block = threadsFor(spec, waves * 32, 2);
+  spec.block = threadsFor(spec, waves * 32, gpu ? 8 : 2);
   spec.gridX =
       static_cast<uint32_t>((waves * 32 + spec.block - 1) / spec.block);
   // Rows of a matrix that are no whole number of waves leave gaps.
@@ -42,6 +46,7 @@ static void launchProducts(KernelSpec &spec, Value x, WeightType weight,
       .constant("kOut", out)
       .constant("kRowBytes", weight.getDeviceRowBytes())
       .constant("kInt8", int8)
+      .constant("kLaneRows", laneRows)
       .constant("kBookLevels", weight.getBookLevels())
       .constant("kColumns", spec.columns);
   // With f32 activations every lane reads the same blocks: rows as in the file.
@@ -64,7 +69,7 @@ static void launchExperts(KernelSpec &spec, OpT op, Value x,
   const int64_t used = dim(op.getExperts(), 1);
   const bool grouped = op.getPairs() != nullptr;
   spec.columns = columnsOf(op);
-  launchProducts(spec, x, weight, weight.getShape()[1],
+  launchProducts(spec, op, x, weight, weight.getShape()[1],
                  grouped ? weight.getShape().front() : used * spec.columns);
   spec.constant("kUsed", used).constant("kGrouped", grouped);
   if (grouped) // a wave does its expert's pairs of the whole step
@@ -107,7 +112,7 @@ void addLinearKernels(KernelTable &kernels) {
   kernels.add<LinearOp>([](LinearOp op, KernelSpec &spec) {
     const WeightType weight = op.getWeight().getType();
     spec.columns = columnsOf(op);
-    launchProducts(spec, op.getX(), weight, weight.getShape().front(), 1);
+    launchProducts(spec, op, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);
     spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
     return success();
@@ -118,8 +123,8 @@ void addLinearKernels(KernelTable &kernels) {
     const int64_t groups = dim(op.getX(), 1);
     spec.kernel = "linear";
     spec.columns = columnsOf(op);
-    launchProducts(spec, op.getX(), weight, weight.getShape().front() / groups,
-                   groups);
+    launchProducts(spec, op, op.getX(), weight,
+                   weight.getShape().front() / groups, groups);
     spec.constant("kGroups", groups);
     spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
     return success();

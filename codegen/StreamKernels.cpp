@@ -1,6 +1,7 @@
 // StreamKernels.cpp - entries of the kernel table: residual streams, norms and
 // the rows that need logits.
 #include "codegen/KernelEntries.h"
+#include "ir/Launch.h"
 
 using namespace mlir;
 
@@ -21,6 +22,25 @@ static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
       .constantF("kHcEps", hcEps);
 }
 
+/// On a GPU, where the op begins a launch, a block does each of the dot
+/// products and leaves it in the result.
+static void spreadMixes(HcPreOp op, KernelSpec &spec) {
+  constexpr uint32_t kThreads = 256; // of ops/hc_mix.hip
+  const int64_t mixes = op.getFn().getType().getShape().front();
+  Operation *const streams = op.getStreams().getDefiningOp();
+  const bool isFirst = !isa<LaunchOp>(op->getParentOp()) || !streams ||
+                       streams->getBlock() != op->getBlock();
+  const bool spread = isForGpu(op) && isFirst && spec.block == kThreads &&
+                      mixes < dim(op.getX(), 1);
+  spec.constant("kSpread", spread);
+  if (!spread)
+    return;
+  spec.spread = std::make_shared<KernelSpec>(spec);
+  spec.spread->kernel = "hc_mix";
+  spec.spread->gridX = static_cast<uint32_t>(mixes + 1);
+  spec.spread->args = {op.getStreams(), op.getFn(), op.getX()};
+}
+
 void addStreamKernels(KernelTable &kernels) {
   kernels.add<HcPreOp>([](HcPreOp op, KernelSpec &spec) {
     describeStreams(spec, op.getStreams(), op.getFn().getType(),
@@ -29,6 +49,7 @@ void addStreamKernels(KernelTable &kernels) {
     spec.constant("kIterations", op.getIterations());
     spec.args = {op.getStreams(), op.getFn(),   op.getScale(), op.getBase(),
                  op.getX(),       op.getPost(), op.getComb()};
+    spreadMixes(op, spec);
     return success();
   });
 
@@ -44,7 +65,7 @@ void addStreamKernels(KernelTable &kernels) {
   kernels.add<HcPostOp>([](HcPostOp op, KernelSpec &spec) {
     spec.constant("kStreams", dim(op.getStreams(), 1))
         .constant("kHidden", dim(op.getStreams(), 2));
-    launchElements(spec, dim(op.getStreams(), 2));
+    launchElements(spec, dim(op.getStreams(), 2), isForGpu(op) ? 1 : 4);
     spec.args = {op.getY(), op.getStreams(), op.getPost(), op.getComb(),
                  op.getResult()};
     return success();

@@ -2,6 +2,7 @@
 // verifier.
 #include "ir/Launch.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -30,6 +31,14 @@ int64_t ds4::ir::rowValues(Operation *op) {
   for (int64_t size : writtenShape(op).drop_front())
     values *= size;
   return values;
+}
+
+bool ds4::ir::isForGpu(Operation *op) {
+  auto module = op->getParentOfType<ModuleOp>();
+  auto profile =
+      module ? module->getAttrOfType<DictionaryAttr>("ds4.profile") : nullptr;
+  auto target = profile ? profile.getAs<StringAttr>("target") : nullptr;
+  return target && target != "host";
 }
 
 bool ds4::ir::isSelection(Operation *op) {

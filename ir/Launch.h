@@ -22,6 +22,10 @@ int64_t rowCapacity(mlir::Operation *op);
 /// Values of a row of what `op` writes; all its results have as many.
 int64_t rowValues(mlir::Operation *op);
 
+/// Whether the profile of the op's module names a GPU as target: launches are
+/// then cut for many small blocks. Never a matter of results.
+bool isForGpu(mlir::Operation *op);
+
 /// Whether the op chooses by score and reports a NaN.
 bool isSelection(mlir::Operation *op);
 

@@ -15,6 +15,7 @@
 // | kCompressed | tokens a compressed row; 0: there are none |
 // | kRowBytes, kStorage | the cache of compressed rows |
 // | kSelected | k of the selection; 0: every visible compressed row |
+// | kLoadRows | rows that a wave loads at once |
 // | kPanels | 1, 2, 4, 8: parts of a row that are in LDS one at a time |
 // | kScale | |
 
@@ -46,26 +47,50 @@ DS4_DEVICE constexpr u32 panel_begin(u32 panel) {
   return segment_begin(kDim, panel * kSegments);
 }
 
-/// Decodes a panel of the tile's rows into LDS, a wave a row at a time.
+/// Columns begin + lane, begin + lane + 32, ... of row r of the tile.
+DS4_DEVICE void load_row(const Rows &rows, Tile tile, u32 r, u32 begin, u32 end,
+                         float (&values)[kLaneColumns]) {
+  const u32 n = tile.first + r, first = begin + lane();
+  if (tile.raw && n >= rows.start) {
+    const float *from = rows.kv + static_cast<u64>(n - rows.start) * kDim;
+    DS4_REGISTERS
+    for (u32 c = 0; c < kLaneColumns; ++c)
+      if (first + kWave * c < end)
+        values[c] = from[first + kWave * c];
+  } else if (tile.raw) {
+    const u8 *from = rows.ring + static_cast<u64>(n % kRingRows) * kRingBytes;
+    DS4_REGISTERS
+    for (u32 c = 0; c < kLaneColumns; ++c)
+      if (first + kWave * c < end)
+        values[c] = state_value(kRingStorage, kDim, from, first + kWave * c);
+  } else if constexpr (kCompressed != 0) {
+    const u32 entry = kSelected ? static_cast<u32>(rows.selected[n]) : n;
+    const u8 *from = rows.compressed + static_cast<u64>(entry) * kRowBytes;
+    DS4_REGISTERS
+    for (u32 c = 0; c < kLaneColumns; ++c)
+      if (first + kWave * c < end)
+        values[c] = state_value(kStorage, kDim, from, first + kWave * c);
+  }
+}
+
+/// Decodes a panel of the tile's rows into LDS, a wave kLoadRows rows at a
+/// time: all their loads before the stores, so that they are on their way
+/// together.
 DS4_DEVICE void load_panel(const Rows &rows, Tile tile, u32 panel, float *k) {
   const u32 begin = panel_begin(panel), end = panel_begin(panel + 1);
-  for (u32 r = wave(); r < tile.count; r += kThreads / kWave) {
-    const u32 n = tile.first + r;
-    float *to = k + r * kPitch;
-    if (tile.raw && n >= rows.start) {
-      const float *from = rows.kv + static_cast<u64>(n - rows.start) * kDim;
-      for (u32 i = begin + lane(); i < end; i += kWave)
-        to[i - begin] = from[i];
-    } else if (tile.raw) {
-      const u8 *from = rows.ring + static_cast<u64>(n % kRingRows) * kRingBytes;
-      for (u32 i = begin + lane(); i < end; i += kWave)
-        to[i - begin] = state_value(kRingStorage, kDim, from, i);
-    } else if constexpr (kCompressed != 0) {
-      const u32 entry = kSelected ? static_cast<u32>(rows.selected[n]) : n;
-      const u8 *from = rows.compressed + static_cast<u64>(entry) * kRowBytes;
-      for (u32 i = begin + lane(); i < end; i += kWave)
-        to[i - begin] = state_value(kStorage, kDim, from, i);
-    }
+  constexpr u32 kWaves = kThreads / kWave;
+  for (u32 r = wave(); r < tile.count; r += kLoadRows * kWaves) {
+    float values[kLoadRows][kLaneColumns];
+    DS4_REGISTERS
+    for (u32 b = 0; b < kLoadRows; ++b)
+      if (r + b * kWaves < tile.count)
+        load_row(rows, tile, r + b * kWaves, begin, end, values[b]);
+    DS4_REGISTERS
+    for (u32 b = 0; b < kLoadRows; ++b)
+      DS4_REGISTERS
+    for (u32 c = 0; c < kLaneColumns; ++c)
+      if (r + b * kWaves < tile.count && begin + lane() + kWave * c < end)
+        k[(r + b * kWaves) * kPitch + lane() + kWave * c] = values[b][c];
   }
 }
 
@@ -97,6 +122,7 @@ DS4_DEVICE void attend_tile(const float *q, const Rows &rows, Tile tile,
   float a[kWaveHeads], b[kWaveHeads];
   for (u32 h = 0; h < kWaveHeads; ++h) {
     float m = s[h * kTile];
+    DS4_PREFETCH(8)
     for (u32 r = 1; r < tile.count; ++r)
       m = max_f32(m, s[h * kTile + r]);
     e[h * kTile + lane()] = exp_f32(s[h * kTile + lane()] - m);
@@ -108,6 +134,7 @@ DS4_DEVICE void attend_tile(const float *q, const Rows &rows, Tile tile,
   barrier();
   for (u32 h = 0; h < kWaveHeads; ++h) {
     float z = 0.0f;
+    DS4_PREFETCH(8)
     for (u32 r = 0; r < tile.count; ++r)
       z += e[h * kTile + r];
     heads.z[h] = fma_f32(z, b[h], heads.z[h] * a[h]);
@@ -122,20 +149,20 @@ DS4_DEVICE void attend_tile(const float *q, const Rows &rows, Tile tile,
       load_panel(rows, tile, panel, k);
       barrier();
     }
-#pragma unroll
-    for (u32 j = 0; j < kLaneColumns; ++j) {
-      const u32 column = kWave * j + lane();
-      if (column >= columns)
-        continue;
-      float o[kWaveHeads] = {};
-      for (u32 r = 0; r < tile.count; ++r)
+    float o[kLaneColumns][kWaveHeads] = {};
+    DS4_PREFETCH(4)
+    for (u32 r = 0; r < tile.count; ++r)
+      DS4_REGISTERS
+    for (u32 j = 0; j < kLaneColumns; ++j)
+      if (const u32 column = kWave * j + lane(); column < columns)
         for (u32 h = 0; h < kWaveHeads; ++h)
-          o[h] = fma_f32(e[h * kTile + r], k[r * kPitch + column], o[h]);
+          o[j][h] = fma_f32(e[h * kTile + r], k[r * kPitch + column], o[j][h]);
+#pragma unroll
+    for (u32 j = 0; j < kLaneColumns; ++j)
       for (u32 h = 0; h < kWaveHeads; ++h) {
         float &sum = heads.o[h][panel * kLaneColumns + j];
-        sum = fma_f32(o[h], b[h], sum * a[h]);
+        sum = fma_f32(o[j][h], b[h], sum * a[h]);
       }
-    }
   }
 }
 

@@ -16,6 +16,7 @@ DS4_DEVICE float row_share_f32(const u8 *row, const float *x, u32 n,
                                const float *books) {
   float p[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   u32 first = lane();
+  DS4_PREFETCH(4)
   for (; first + 7 * kWave < n; first += 256)
     for (u32 j = 0; j < 8; ++j) {
       const u32 i = first + kWave * j;

@@ -12,6 +12,7 @@
 // | kMixes | (2 + M) M |
 // | kIterations | Sinkhorn steps, each a row and a column step |
 // | kEps, kHcEps | in the mean square; added to pre and in Sinkhorn |
+// | kSpread | 1: hc_mix.hip has left the dot products in x |
 
 #include "streams.h"
 
@@ -55,6 +56,45 @@ DS4_DEVICE void softmax_rows(float (&a)[kStreams][kStreams]) {
   }
 }
 
+/// The same small matrices by the lanes of wave 0, a lane an element; all of
+/// its lanes must call it.
+DS4_DEVICE void mix_by_lanes(const float *mixes, const float *scale,
+                             const float *base, float *pre, float *post,
+                             float *comb) {
+  constexpr u32 M = kStreams;
+  const float r = inverse_rms(mixes[kMixes], kFlat, kEps);
+  const u32 l = lane();
+  if (l < 2 * M) {
+    const float gate =
+        sigmoid_f32(fma_f32(mixes[l] * r, scale[l < M ? 0 : 1], base[l]));
+    if (l < M)
+      pre[l] = gate + kHcEps;
+    else
+      post[l - M] = 2.0f * gate;
+  }
+  // Lane M j + k has element (j, k); lanes beyond repeat the last.
+  const u32 e = l < M * M ? l : M * M - 1, j = e / M, k = e % M;
+  float a = fma_f32(mixes[2 * M + e] * r, scale[2], base[2 * M + e]);
+  float m = shfl(a, M * j);
+  for (u32 i = 1; i < M; ++i)
+    m = max_f32(m, shfl(a, M * j + i));
+  a = exp_f32(a - m);
+  float sum = shfl(a, M * j);
+  for (u32 i = 1; i < M; ++i)
+    sum += shfl(a, M * j + i);
+  a = div_f32(a, sum) + kHcEps;
+  for (u32 half = 1; half < 2 * kIterations; ++half) {
+    // Columns, then rows, in turn.
+    const u32 first = half % 2 ? k : M * j, stride = half % 2 ? M : 1;
+    sum = shfl(a, first);
+    for (u32 i = 1; i < M; ++i)
+      sum += shfl(a, first + stride * i);
+    a = div_f32(a, sum + kHcEps);
+  }
+  if (l < M * M)
+    comb[l] = a;
+}
+
 DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
                     const float *scale, const float *base, float *x,
                     float *post, float *comb, const Step *step) {
@@ -63,9 +103,19 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
   DS4_SHARED float mixes[kMixes + 1];
   DS4_SHARED float pre[kStreams];
   const float *f = streams + static_cast<u64>(row) * kFlat;
-  stream_mixes(f, fn, mixes);
+  if constexpr (kSpread != 0) {
+    if (thread_x() <= kMixes)
+      mixes[thread_x()] = x[static_cast<u64>(row) * kHidden + thread_x()];
+    barrier();
+  } else {
+    stream_mixes(f, fn, mixes);
+  }
 
-  if (thread_x() == 0) {
+  if constexpr (kShufflesAreCheap && kStreams * kStreams <= kWave) {
+    if (wave() == 0)
+      mix_by_lanes(mixes, scale, base, pre, post + row * kStreams,
+                   comb + row * kStreams * kStreams);
+  } else if (thread_x() == 0) {
     const float r = inverse_rms(mixes[kMixes], kFlat, kEps);
     float a[kStreams][kStreams];
     for (u32 i = 0; i < kStreams; ++i) {
@@ -91,10 +141,20 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
   }
   barrier();
 
-  for (u32 e = thread_x(); e < kHidden; e += kThreads) {
-    float sum = pre[0] * f[e];
-    for (u32 i = 1; i < kStreams; ++i)
-      sum = fma_f32(pre[i], f[i * kHidden + e], sum);
-    x[static_cast<u64>(row) * kHidden + e] = sum;
+  // Loads of a batch before its stores, so that they are on their way together.
+  constexpr u32 kBatch = 8;
+  for (u32 e = thread_x(); e < kHidden; e += kBatch * kThreads) {
+    float sums[kBatch];
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 at = e + b * kThreads; at < kHidden) {
+        sums[b] = pre[0] * f[at];
+        for (u32 i = 1; i < kStreams; ++i)
+          sums[b] = fma_f32(pre[i], f[i * kHidden + at], sums[b]);
+      }
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 at = e + b * kThreads; at < kHidden)
+        x[static_cast<u64>(row) * kHidden + at] = sums[b];
   }
 }

@@ -204,11 +204,10 @@ DS4_DEVICE u32 e2m1_from_f32(float x) {
 /// Value of a ROCmFPX scale byte (unsigned E4M3 halved, docs/formats.md);
 /// invalid bytes (0x7f and more) give 0.
 DS4_DEVICE float f32_from_ue4m3(u32 code) {
-  if (code >= 0x7fu)
-    return 0.0f;
-  const u32 exponent = code >> 3, mantissa = code & 7u;
-  const u32 integer = exponent ? 8u | mantissa : 2u * mantissa;
-  return (float)integer * float_of((exponent + 116u) << 23);
+  // (8 + m) 2^(e - 11), or m 2^-10 where e is 0.
+  const float small = (float)code * 0x1p-10f;
+  const float value = float_of((code << 20) + (119u << 23));
+  return code >= 0x7fu ? 0.0f : code < 8u ? small : value;
 }
 
 //===----------------------------------------------------------------------===//

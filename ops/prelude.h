@@ -1,8 +1,8 @@
 // prelude.h - what a kernel may use: types, indices, cross-lane operations and
-// exact arithmetic on every target. The only file with #if on the target, beside
-// tile_mma.h; it includes nothing but ours, since hipRTC and NVRTC have no
-// system headers. Number code (exp, conversions) is in numbers.h, which comes
-// last.
+// exact arithmetic on every target. The only file with #if on the target,
+// beside tile_mma.h; it includes nothing but ours, since hipRTC and NVRTC have
+// no system headers. Number code (exp, conversions) is in numbers.h, which
+// comes last.
 //
 // A wave has 32 lanes everywhere. Cross-lane operations and barrier() must be
 // reached by all lanes of the wave (block); the host reports it where they
@@ -108,7 +108,30 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #define DS4_REGISTERS
 #endif
 
+// Before a loop whose iterations load from memory, so that the loads of n of
+// them are on their way together.
+#if defined(DS4_TARGET_HOST)
+#define DS4_PREFETCH(n)
+#else
+#define DS4_PREFETCH(n) DS4_PRAGMA(unroll n)
+#define DS4_PRAGMA(text) _Pragma(#text)
+#endif
+
 constexpr u32 kWave = 32;
+
+// Whether dot4 and pick_bytes are an instruction each, so that codes are best
+// multiplied four at a time; the host does better with loops over elements.
+#if defined(DS4_TARGET_HOST) && !defined(DS4_EMULATE_DOT4)
+constexpr bool kHasDot4 = false;
+#else
+constexpr bool kHasDot4 = true;
+#endif
+// Whether a shuffle is an instruction; on the host it is a switch of lanes.
+#if defined(DS4_TARGET_HOST)
+constexpr bool kShufflesAreCheap = false;
+#else
+constexpr bool kShufflesAreCheap = true;
+#endif
 
 //===----------------------------------------------------------------------===//
 // Bits
@@ -159,6 +182,11 @@ template <typename T> DS4_DEVICE void load_as(u8 *to, const u8 *from) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
+/// Four bytes, little endian, at a multiple of 4.
+DS4_DEVICE u32 load_word(const u8 *p) {
+  return *reinterpret_cast<const Word *>(p);
+}
+
 /// Copies kBytes, a power of two up to 16, from an address that is a multiple
 /// of it, with one load.
 template <u32 kBytes> DS4_DEVICE void load_aligned(u8 *to, const u8 *from) {
@@ -194,7 +222,8 @@ DS4_DEVICE void finish(float &x) {
 
 // thread_x, block_x, block_y; barrier; shfl_xor_u32, shfl_u32; fma_f32,
 // div_f32, sqrt_f32, each rounded once; dot4(a, b, c): c + sum of a's four int8
-// times b's.
+// times b's; pick_bytes(low, high, s): byte k is byte (bits 4k ... 4k + 2 of s)
+// of the eight of high:low, where bits 4k + 3 of s are 0.
 #if defined(DS4_TARGET_HOST)
 
 DS4_DEVICE u32 thread_x() { return ds4::hostWave()->thread[ds4::hostStack()]; }
@@ -227,6 +256,14 @@ DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
     c += static_cast<i8>(a >> shift) * static_cast<i8>(b >> shift);
   return c;
 }
+DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
+  u32 result = 0;
+  for (u32 k = 0; k < 4; ++k) {
+    const u32 from = s >> (4 * k) & 7;
+    result |= ((from < 4 ? low : high) >> (8 * (from & 3)) & 0xff) << (8 * k);
+  }
+  return result;
+}
 
 #elif defined(DS4_TARGET_AMD)
 
@@ -255,6 +292,11 @@ DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
   return __builtin_amdgcn_sudot4(true, static_cast<int>(a), true,
                                  static_cast<int>(b), c, false);
 }
+DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
+  s = (s | s << 8) & 0x00ff00ffu; // a selector is a byte here
+  s = (s | s << 4) & 0x07070707u;
+  return __builtin_amdgcn_perm(high, low, s);
+}
 
 #elif defined(__CUDACC_RTC__)
 
@@ -275,6 +317,9 @@ DS4_DEVICE float div_f32(float a, float b) { return __fdiv_rn(a, b); }
 DS4_DEVICE float sqrt_f32(float x) { return __fsqrt_rn(x); }
 DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
+}
+DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
+  return __byte_perm(low, high, s);
 }
 
 #else // NVIDIA, clang without CUDA headers
@@ -299,6 +344,11 @@ DS4_DEVICE float sqrt_f32(float x) { return __nvvm_sqrt_rn_f(x); }
 DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
   i32 result;
   asm("dp4a.s32.s32 %0,%1,%2,%3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
+  u32 result;
+  asm("prmt.b32 %0,%1,%2,%3;" : "=r"(result) : "r"(low), "r"(high), "r"(s));
   return result;
 }
 

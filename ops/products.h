@@ -2,14 +2,16 @@
 // a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
 // prints: kIn (columns), kRowBytes (from one row to the next), kInt8 (the
 // vector is int8 codes and scales), kBookLevels (levels of a learned book; 0:
-// the format has none), kColumns (vectors that share what is decoded of the
-// matrix, at most 8), kThreads. The decoder and the layout of the weight
-// (layouts/) have been included before.
+// the format has none), kLaneRows (rows that a lane does), kColumns (vectors
+// that share what is decoded of the matrix, at most 8), kThreads. The decoder
+// and the layout of the weight (layouts/) have been included before.
 #include "dot.h"
 
-/// int8: 8 lanes a row, a lane a segment, 8 rows a lane. f32: all lanes share
-/// 8 rows. Either way the sums of 8 rows cross the lanes together.
-constexpr u32 kWaveRows = kInt8 ? 32 : 8;
+/// int8: 8 lanes a row, a lane a segment. f32: all lanes share a row. With
+/// kLaneRows = 8 the sums of 8 rows cross the lanes together; 1 spreads a
+/// matrix over more waves.
+static_assert(kLaneRows == 8 || kLaneRows == 1);
+constexpr u32 kWaveRows = kInt8 ? 4 * kLaneRows : kLaneRows;
 
 /// Bytes of a vector of the activations: f32 values, or codes and scales.
 constexpr u32 kVectorBytes = kInt8 ? kIn + kIn / 32 * 4 : kIn * 4;
@@ -41,6 +43,32 @@ DS4_DEVICE void int8_shares(const u8 *row, const i8 *const (&codes)[kCount],
     segment_shares(row, codes, scales, count, shares, books);
   else
     segment_shares(row, codes, scales, count, shares);
+}
+
+/// One column, one row a lane.
+DS4_DEVICE void lane_product(const u8 *matrix, u32 rows, const u8 *x,
+                             const u8 *books, u32 first, float *y) {
+  if constexpr (kInt8 != 0) {
+    const i8 *const codes[1] = {reinterpret_cast<const i8 *>(x)};
+    const float *const scales[1] = {reinterpret_cast<const float *>(x + kIn)};
+    const u32 i = first + lane() / 8;
+    float share[8] = {};
+    if (i < rows)
+      int8_shares(matrix + static_cast<u64>(i) * kRowBytes, codes, scales, 1,
+                  books, share);
+    const float sum = segment_sum(share[0]);
+    if (i < rows && lane() % 8 == 0)
+      y[i] = sum;
+  } else {
+    const u8 *row = matrix + static_cast<u64>(first) * kRowBytes;
+    const float sum = wave_sum(
+        first < rows
+            ? row_share_f32(row, reinterpret_cast<const float *>(x), kIn,
+                            reinterpret_cast<const float *>(books))
+            : 0.0f);
+    if (first < rows && lane() == 0)
+      y[first] = sum;
+  }
 }
 
 /// One column: the sums of 8 rows cross the lanes together.
@@ -85,8 +113,8 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
     scales[c] = reinterpret_cast<const float *>(columns.x[c] + kIn);
     values[c] = reinterpret_cast<const float *>(columns.x[c]);
   }
-  for (u32 r = 0; r < 8; ++r) {
-    const u32 i = first + (kInt8 ? lane() / 8 * 8 : 0) + r;
+  for (u32 r = 0; r < kLaneRows; ++r) {
+    const u32 i = first + (kInt8 ? lane() / 8 * kLaneRows : 0) + r;
     const u8 *row = matrix + static_cast<u64>(i) * kRowBytes;
     float shares[8] = {};
     float sum;
@@ -114,7 +142,9 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
 DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
                               const Columns &columns, const u8 *books,
                               u32 first) {
-  if constexpr (kColumns == 1)
+  if constexpr (kColumns == 1 && kLaneRows == 1)
+    lane_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
+  else if constexpr (kColumns == 1)
     wave_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
   else
     wave_columns(matrix, rows, columns, books, first);

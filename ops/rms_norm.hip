@@ -23,6 +23,7 @@ DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *weight,
     DS4_SHARED float partials[256];
     for (u32 j = thread_x(); j < 256; j += kThreads) {
       float p = 0.0f;
+      DS4_PREFETCH(16)
       for (u32 i = j; i < kDim; i += 256)
         p = fma_f32(x[i], x[i], p);
       partials[j] = p;
@@ -37,8 +38,19 @@ DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *weight,
   }
 
   const float r = inverse_rms(sum, kDim, kEps);
-  for (u32 i = thread_x(); i < kDim; i += kThreads) {
-    const float scaled = x[i] * r;
-    result[i] = kHasWeight ? scaled * weight[i] : scaled;
+  // Loads of a batch before its stores, so that they are on their way together.
+  constexpr u32 kBatch = 8;
+  for (u32 first = thread_x(); first < kDim; first += kBatch * kThreads) {
+    float values[kBatch];
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 i = first + b * kThreads; i < kDim) {
+        const float scaled = x[i] * r;
+        values[b] = kHasWeight ? scaled * weight[i] : scaled;
+      }
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 i = first + b * kThreads; i < kDim)
+        result[i] = values[b];
   }
 }

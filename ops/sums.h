@@ -9,6 +9,7 @@
 /// ..., lane + 224.
 DS4_DEVICE float squares_share(const float *x, u32 n) {
   float p[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  DS4_PREFETCH(4)
   for (u32 first = lane(); first < n; first += 256)
     for (u32 j = 0; j < 8; ++j) {
       const u32 i = first + kWave * j;
@@ -32,6 +33,7 @@ DS4_DEVICE constexpr u32 segment_begin(u32 n, u32 s) { return s * n / 8; }
 DS4_DEVICE void add_segments(const float *a, const float *b, u32 n, u32 first,
                              u32 count, float (&p)[8]) {
   const u32 base = segment_begin(n, first), longest = (n + 7) / 8;
+  DS4_PREFETCH(4)
   for (u32 i = 0; i < longest; ++i)
 #pragma unroll
     for (u32 j = 0; j < count; ++j) {

@@ -20,9 +20,12 @@ struct FuseHyperConnectionPass
 
   void fuseSite(Operation *collapse, Value streams) {
     SmallVector<Operation *> members;
+    // On a GPU the products of a site with the streams are spread over blocks,
+    // which must find the streams complete: what makes them is a launch before.
+    const bool spread = isForGpu(collapse) && isa<HcPreOp>(collapse);
     // What makes the streams, if it is small work on each row.
     Value made = streams;
-    while (Operation *maker = makerOf(made)) {
+    while (Operation *maker = spread ? nullptr : makerOf(made)) {
       if (!isa<HcPostOp, EmbedOp, TakeOutputsOp>(maker))
         break;
       members.insert(members.begin(), maker);

@@ -45,6 +45,9 @@ def FuseHyperConnection
     the quantisation behind it. The streams are mixed by many blocks; the last
     of them does the rest of the row.
 
+    On a GPU `hc_post` stays a launch of its own: the dot products of `hc_pre`
+    are then spread over blocks, which must find the streams complete.
+
     Refused: what makes the streams has other rows than the collapse (the rows
     of a prefill step that need logits).
   }];

@@ -35,6 +35,7 @@
 // CHECK-NEXT: constexpr u32 kOut = 96;
 // CHECK-NEXT: constexpr u32 kRowBytes = 1280;
 // CHECK-NEXT: constexpr u32 kInt8 = 1;
+// CHECK-NEXT: constexpr u32 kLaneRows = 8;
 // CHECK-NEXT: constexpr u32 kBookLevels = 0;
 // CHECK-NEXT: constexpr u32 kColumns = 1;
 // CHECK-NEXT: constexpr u32 kSegmentBlocks = 16;

@@ -13,6 +13,7 @@
 // CHECK-NEXT: constexpr u32 kOut = 96;
 // CHECK-NEXT: constexpr u32 kRowBytes = 68;
 // CHECK-NEXT: constexpr u32 kInt8 = 0;
+// CHECK-NEXT: constexpr u32 kLaneRows = 8;
 // CHECK-NEXT: constexpr u32 kBookLevels = 0;
 // CHECK:      #include "weights/q8_0.h"
 // CHECK-NEXT: #include "layouts/file.h"

@@ -1,6 +1,7 @@
 // file.h - rows in layout `file`: whole blocks. A layout declares
 // segment_shares; the decoder has been included before. Constant that codegen
 // prints: kIn (columns).
+#include "layouts/codes_dot.h"
 #include "sums.h"
 
 /// Segmented order, each x as kIn codes and kIn / 32 scales: the shares of the
@@ -20,6 +21,6 @@ DS4_DEVICE void segment_shares(const u8 *row,
 #pragma unroll
     for (u32 c = 0; c < kCount; ++c)
       if (kCount == 1 || c < count)
-        sums[c] = block_dot(row, b, codes[c] + 32 * b, scales[c][b], sums[c],
+        sums[c] = codes_dot(row, b, codes[c] + 32 * b, scales[c][b], sums[c],
                             books...);
 }

@@ -9,6 +9,7 @@
 // | kSplit | bytes of a block's first part |
 // | kUnit0, kUnit1 | bytes of a unit in each plane |
 // | kPlane1 | where the second plane begins in a row |
+#include "layouts/codes_dot.h"
 #include "sums.h"
 
 /// The calling lane's parts of a chunk, kChunkBlocks of kPart bytes, from a
@@ -45,7 +46,7 @@ DS4_DEVICE void segment_shares(const u8 *row,
 #pragma unroll
         for (u32 c = 0; c < kCount; ++c)
           if (kCount == 1 || c < count) {
-            sums[c] = block_dot(block, group, codes[c] + 32 * b, scales[c][b],
+            sums[c] = codes_dot(block, group, codes[c] + 32 * b, scales[c][b],
                                 sums[c], books...);
             finish(sums[c]);
           }

@@ -45,3 +45,17 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   }
   return acc;
 }
+
+/// block_dot with the 32 codes as words, for kHasDot4.
+DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
+                            float acc) {
+  const u8 *block = row + b * kBlockBytes;
+  DS4_REGISTERS
+  for (u32 half = 0; half < 2; ++half) {
+    const i32 sum =
+        fp2_dot(load_u32(block + 4 * half), 0x020100ffu, x + 4 * half, 0);
+    acc = fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[8 + half]) * d,
+                  acc);
+  }
+  return acc;
+}

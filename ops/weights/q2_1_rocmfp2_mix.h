@@ -35,3 +35,20 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   }
   return acc;
 }
+
+/// block_dot with the 32 codes as words, for kHasDot4.
+DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
+                            float acc, const u8 *books) {
+  const u8 *block = row + b * kBlockBytes;
+  DS4_REGISTERS
+  for (u32 half = 0; half < 2; ++half) {
+    const u32 meta = block[8 + half];
+    const u8 *book = books + 8 * (meta >> 7);
+    const float scale =
+        f32_from_ue4m3(meta & 0x7f) * float_of(load_word(book + 4));
+    const i32 sum =
+        fp2_dot(load_u32(block + 4 * half), load_word(book), x + 4 * half, 0);
+    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+  }
+  return acc;
+}

@@ -48,3 +48,20 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   }
   return acc;
 }
+
+/// block_dot with the 32 codes as words, for kHasDot4.
+DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
+                            float acc) {
+  const u8 *block = row + b * kBlockBytes;
+  DS4_REGISTERS
+  for (u32 half = 0; half < 2; ++half) {
+    i32 sum = 0;
+    DS4_REGISTERS
+    for (u32 g = 2 * half; g < 2 * half + 2; ++g)
+      sum = fp3_dot(fp3_eight(block, g), 0x04020100u, 0xfcfeff00u, x + 2 * g,
+                    sum);
+    acc = fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[12 + half]) * d,
+                  acc);
+  }
+  return acc;
+}

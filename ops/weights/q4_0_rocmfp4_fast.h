@@ -40,3 +40,14 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
            fp4_level(block[j] >> 4) * codes[16 + j];
   return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
 }
+
+/// block_dot with the 32 codes as words, for kHasDot4.
+DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
+                            float acc) {
+  const u8 *block = row + b * kBlockBytes;
+  i32 sum = 0;
+  DS4_REGISTERS
+  for (u32 k = 0; k < 4; ++k)
+    sum = fp4_dot(load_u32(block + 4 * k), x[k], x[4 + k], sum);
+  return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
+}

@@ -1,0 +1,27 @@
+// codes_dot.h - block_dot of a decoder (ops/weights/), or its block_dot4 where
+// the target multiplies four codes at once: the same integers. Constant that
+// codegen prints: kIn (columns), from which follows how codes are aligned.
+
+/// Whether the decoder has block_dot4.
+template <typename... Books>
+constexpr bool kHasBlockDot4 =
+    requires(const u8 *row, const u32 (&x)[8], Books... books) {
+      block_dot4(row, 0u, x, 0.0f, 0.0f, books...);
+    };
+
+/// acc + block b of `row` times the 32 codes.
+template <typename Code, typename... Books>
+DS4_DEVICE float codes_dot(const u8 *row, u32 b, const Code *codes, float d,
+                           float acc, Books... books) {
+  if constexpr (kHasDot4 && kHasBlockDot4<Books...>) {
+    constexpr u32 kLoad = kIn % 128 == 0 ? 16 : 4;
+    u32 x[8];
+#pragma unroll
+    for (u32 i = 0; i < 32; i += kLoad)
+      load_aligned<kLoad>(reinterpret_cast<u8 *>(x) + i,
+                          reinterpret_cast<const u8 *>(codes) + i);
+    return block_dot4(row, b, x, d, acc, books...);
+  } else {
+    return block_dot(row, b, codes, d, acc, books...);
+  }
+}
