@@ -169,7 +169,8 @@ Result<uint32_t> SequenceState::restore(Device &device,
                                         std::span<const std::byte> saved,
                                         std::string_view where) const {
   SavedStateHeader header{};
-  std::memcpy(&header, saved.data(), std::min(saved.size(), sizeof header));
+  if (saved.size() >= sizeof header)
+    std::memcpy(&header, saved.data(), sizeof header);
   if (saved.size() < sizeof header ||
       std::string_view(header.magic, sizeof header.magic) != kMagic)
     return invalidInput(fmt::format("{} is not a saved sequence ({} bytes, "
