@@ -21,7 +21,7 @@ verdict() { # NAME OK
   fi
 }
 run() { # MODEL IDS OPTION...
-  ./ds4run "$1.ds4b" -m "ds4-tiny-$1.gguf" --ids="$2.ids" --logits-hash \
+  ./ds4run "sm_90/$1.ds4b" -m "ds4-tiny-$1.gguf" --ids="$2.ids" --logits-hash \
     --device="$device" "${@:3}"
 }
 
@@ -46,7 +46,7 @@ if [ -n "$sanitizer" ]; then
   for tool in memcheck racecheck initcheck; do
     for model in strix mix f16; do
       "$sanitizer" --tool $tool --error-exitcode 9 \
-        ./ds4run $model.ds4b -m ds4-tiny-$model.gguf --ids=count.ids \
+        ./ds4run sm_90/$model.ds4b -m ds4-tiny-$model.gguf --ids=count.ids \
         --logits-hash --device="$device" > sanitizer.txt 2>&1 &&
         clean=yes || clean=no
       [ $clean = yes ] || head -40 sanitizer.txt

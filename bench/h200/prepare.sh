@@ -2,15 +2,16 @@
 # Usage: bench/h200/prepare.sh OUT MODELS [BUILD]
 # Collects in the folder OUT what check.sh needs on a machine with a GPU:
 # ds4run with its libraries, and for each small model in MODELS
-# (ds4-tiny-f16.gguf, -strix, -mix and ds4-tiny-gold.json) a bundle, the ids of
-# the prompts, and the hash of the logits of each prompt on the host.
+# (ds4-tiny-f16.gguf, -strix, -mix and ds4-tiny-gold.json) a bundle for sm_90,
+# the ids of the prompts, and the hash of the logits of each prompt that a bundle
+# for the host gives here.
 # BUILD (default build/dev) has the tools. Models are linked, not copied.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n 2,7p "$0" >&2; exit 2; }
 source=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"
 out=$(realpath "$1") models=$(realpath "$2") bin=$(realpath "${3:-$source/build/dev}")/bin
-mkdir -p "$out/lib"
+mkdir -p "$out/lib" "$out/host" "$out/sm_90"
 cp "$bin/ds4run" "$out/"
 strip "$out/ds4run"
 ldd "$bin/ds4run" | awk '/=> \// {print $3}' |
@@ -33,13 +34,16 @@ PYTHON
 : > "$out/hashes.txt"
 for model in strix mix f16; do
   file=$models/ds4-tiny-$model.gguf
-  bundle=$out/$model.ds4b
   ln -sfn "$file" "$out/ds4-tiny-$model.gguf"
-  "$bin/ds4c" "$file" --profile=host-demo --math=portable --context=2048 \
-    --prefill-chunk=512 --verify-width=4 -o "$bundle"
-  XDG_CACHE_HOME=$out/cache "$bin/ds4run" compile "$bundle" --for=sm_90
+  for target in host sm_90; do
+    "$bin/ds4c" "$file" --profile=host-demo --target=$target --math=portable \
+      --context=2048 --prefill-chunk=512 --verify-width=4 \
+      -o "$out/$target/$model.ds4b"
+  done
+  XDG_CACHE_HOME=$out/cache "$bin/ds4run" compile "$out/sm_90/$model.ds4b" \
+    --for=sm_90
   for ids in "$out"/*.ids; do
-    hash=$("$bin/ds4run" "$bundle" -m "$file" --ids="$ids" --logits-hash \
+    hash=$("$bin/ds4run" "$out/host/$model.ds4b" -m "$file" --ids="$ids" --logits-hash \
       2>/dev/null)
     echo "$model $(basename "$ids" .ids) $hash" | tee -a "$out/hashes.txt"
   done
