@@ -15,6 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIT = "/usr/lib/llvm-19/build/utils/lit/lit.py"
 FUZZ_SECONDS = 60
 NUMERICS_SEEDS = 40
+# Cases that the asan build runs where not all: bundles' kernels have no
+# sanitizers, so that the walks of one storage say as much as all of them.
+ASAN_CASES = {"numerics_test": "Storage/*/fp8"}
 # Of a fuzzer whose seeds are vectors of a test, in runtime/test.
 SEEDS = {"decode_tables": "data/sidecar"}
 
@@ -39,13 +42,13 @@ class Checks:
         print(f"-- {name}: FAILED (exit status {done.returncode})", flush=True)
         return False
 
-    def gtest(self, binary, label, env):
+    def gtest(self, binary, label, env, cases="*"):
         """Every case of a GoogleTest binary is a check."""
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
             done = subprocess.run(
-                [binary, f"--gtest_output=json:{report.name}"], cwd=ROOT,
-                env=env, text=True, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT)
+                [binary, f"--gtest_output=json:{report.name}",
+                 f"--gtest_filter={cases}"], cwd=ROOT, env=env, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             try:
                 suites = json.load(open(report.name))["testsuites"]
             except ValueError:
@@ -111,7 +114,8 @@ def build_and_test(checks, preset, env, extra=()):
     build = ROOT / "build" / preset
     for binary in sorted((build / "bin").glob("*_test")):
         print(f"-- {preset} {binary.name}", flush=True)
-        checks.gtest(binary, preset, env)
+        cases = ASAN_CASES.get(binary.name, "*") if preset == "asan" else "*"
+        checks.gtest(binary, preset, env, cases)
     print(f"-- {preset} lit", flush=True)
     checks.lit(build, preset, env)
 
