@@ -8,6 +8,7 @@
 
 #include "codegen/DeviceTexts.h"
 #include "runtime/BundleFormat.h"
+#include "runtime/ParallelWork.h"
 
 #include "lld/Common/Driver.h"
 #include "clang/Basic/Version.h"
@@ -26,11 +27,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
 #include <fstream>
 #include <mutex>
-#include <thread>
 
 LLD_HAS_DRIVER(elf)
 
@@ -301,42 +299,15 @@ Result<std::string> compileUnits(std::span<const Unit> units,
                                  const CompileOptions &options) {
   initializeLlvm();
   std::vector<Object> objects(units.size());
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  size_t done = 0;
-  // The error of the first unit in order, so that messages do not depend on
-  // which thread was faster.
-  size_t failedUnit = units.size();
-  std::optional<Error> failure;
-
-  auto work = [&] {
-    for (size_t i = next++; i < units.size(); i = next++) {
-      Result<Object> object = buildUnit(units[i], target, options.cache);
-      std::lock_guard lock(mutex);
-      if (!object) {
-        if (i < failedUnit) {
-          failedUnit = i;
-          failure = object.error();
-        }
-        next = units.size();
-        return;
-      }
-      objects[i] = std::move(*object);
-      if (options.progress)
-        options.progress(++done, units.size());
-    }
+  auto build = [&](size_t i) {
+    Result<Object> object = buildUnit(units[i], target, options.cache);
+    if (!object)
+      return Status(object.error());
+    objects[i] = std::move(*object);
+    return Status::ok();
   };
-  unsigned threads =
-      options.threads ? options.threads : std::thread::hardware_concurrency();
-  threads = std::clamp<size_t>(threads, 1, std::max<size_t>(units.size(), 1));
-  std::vector<std::thread> pool;
-  for (unsigned i = 1; i < threads; ++i)
-    pool.emplace_back(work);
-  work();
-  for (std::thread &thread : pool)
-    thread.join();
-  if (failure)
-    return *failure;
+  DS4_TRY(
+      workInParallel(options.threads, units.size(), build, options.progress));
   return linkObjects(units, objects, target);
 }
 

@@ -2,14 +2,13 @@
 // compile what is missing.
 #include "runtime/KernelBuild.h"
 
+#include "runtime/ParallelWork.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <fstream>
-#include <mutex>
 #include <sstream>
-#include <thread>
 
 namespace ds4 {
 
@@ -91,41 +90,15 @@ buildKernels(const Bundle &bundle, const RtcCompiler &compiler,
              const Cache &cache, const KernelBuildOptions &options) {
   const std::vector<UnitDesc> &units = bundle.manifest.units;
   std::vector<KernelCode> kernels(units.size());
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  size_t done = 0;
-  // Of the first unit in order, so that messages do not depend on which thread
-  // was faster.
-  size_t failedUnit = units.size();
-  std::optional<Error> failure;
-  auto work = [&] {
-    for (size_t i = next++; i < units.size(); i = next++) {
-      Result<std::string> code = buildKernel(bundle, units[i], compiler, cache);
-      std::lock_guard lock(mutex);
-      if (!code) {
-        if (i < failedUnit) {
-          failedUnit = i;
-          failure = code.error();
-        }
-        next = units.size();
-        return;
-      }
-      kernels[i] = {units[i].name, std::move(*code)};
-      if (options.progress)
-        options.progress(++done, units.size());
-    }
+  auto build = [&](size_t i) {
+    Result<std::string> code = buildKernel(bundle, units[i], compiler, cache);
+    if (!code)
+      return Status(code.error());
+    kernels[i] = {units[i].name, std::move(*code)};
+    return Status::ok();
   };
-  size_t threads =
-      options.threads ? options.threads : std::thread::hardware_concurrency();
-  threads = std::clamp<size_t>(threads, 1, std::max<size_t>(units.size(), 1));
-  std::vector<std::thread> pool;
-  for (size_t i = 1; i < threads; ++i)
-    pool.emplace_back(work);
-  work();
-  for (std::thread &thread : pool)
-    thread.join();
-  if (failure)
-    return *failure;
+  DS4_TRY(
+      workInParallel(options.threads, units.size(), build, options.progress));
   return kernels;
 }
 
