@@ -121,16 +121,11 @@ constexpr u32 kWave = 32;
 
 // Whether dot4 and pick_bytes are an instruction each, so that codes are best
 // multiplied four at a time; the host does better with loops over elements.
-#if defined(DS4_TARGET_HOST) && !defined(DS4_EMULATE_DOT4)
-constexpr bool kHasDot4 = false;
-#else
-constexpr bool kHasDot4 = true;
-#endif
 // Whether a shuffle is an instruction; on the host it is a switch of lanes.
 #if defined(DS4_TARGET_HOST)
-constexpr bool kShufflesAreCheap = false;
+constexpr bool kHasDot4 = false, kShufflesAreCheap = false;
 #else
-constexpr bool kShufflesAreCheap = true;
+constexpr bool kHasDot4 = true, kShufflesAreCheap = true;
 #endif
 
 //===----------------------------------------------------------------------===//
