@@ -5,6 +5,7 @@
 
 #include "runtime/GoldCheck.h"
 #include "runtime/Sampler.h"
+#include "tools/Bench.h"
 
 #include <cstdint>
 #include <limits>
@@ -42,9 +43,8 @@ struct RunOptions {
 
   bool bench = false; ///< the command `bench`
   std::optional<uint64_t> synthetic;
-  std::vector<uint32_t> benchPrefill = {512, 2048}, benchDepths = {0, 2048};
-  uint32_t benchTokens = 64;
-  bool benchOps = false;
+  BenchOptions benchOptions;
+  bool json = false; ///< bench: --json
 
   bool eval = false;                      ///< the command `eval`
   std::string text;                       ///< --text; "-" reads standard input
