@@ -3,8 +3,6 @@
 #include "models/Shape.h"
 
 #include "codegen/EmbeddedText.h"
-#include "runtime/GgufWriter.h"
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -63,6 +61,8 @@ public:
   Status read(std::string_view text, const std::string &shapeName,
               const std::filesystem::path &folder);
   Result<Gguf> finish();
+  /// After finish().
+  Result<GgufWriter> firstLayers(uint32_t layers) const;
 
 private:
   Error bad(std::string_view field, std::string_view expected) const {
@@ -281,6 +281,49 @@ Result<Gguf> ShapeReader::finish() {
         "shape {}: totals say {} tensors of {} bytes, the groups have {} of {}",
         name, tensorTotal, dataTotal, tensors.size(), bytes - header.size()));
   return Gguf::parse(header, fileTotal, fmt::format("shape {}", name));
+}
+
+/// The layer of a tensor "blk.N.name", or nothing.
+static std::optional<uint64_t> layerOf(std::string_view tensor) {
+  constexpr std::string_view kPrefix = "blk.";
+  uint64_t layer = 0;
+  if (!tensor.starts_with(kPrefix))
+    return std::nullopt;
+  tensor.remove_prefix(kPrefix.size());
+  if (!parseLayer(tensor.substr(0, tensor.find('.')), layer))
+    return std::nullopt;
+  return layer;
+}
+
+Result<GgufWriter> ShapeReader::firstLayers(uint32_t layers) const {
+  constexpr const char *kCount = "deepseek4.block_count";
+  DS4_ASSIGN(const std::vector<std::byte> header, writer.header());
+  DS4_ASSIGN(const uint64_t bytes, writer.fileBytes());
+  DS4_ASSIGN(const Gguf whole, Gguf::parse(header, bytes, "shape " + name));
+  DS4_ASSIGN(const uint64_t all, whole.u64(kCount));
+  if (layers > all)
+    return invalidInput(fmt::format("shape {} has {} layers, {} were asked for",
+                                    name, all, layers));
+  GgufWriter first;
+  first.copyMetadata(whole);
+  first.set(kCount, GgufValue::of(layers));
+  for (const Tensor &tensor : tensors)
+    if (layerOf(tensor.name).value_or(0) < layers)
+      DS4_TRY(first.declareTensor(tensor.name, tensor.dims, tensor.format));
+  return first;
+}
+
+Result<GgufWriter> openShapeWriter(const std::string &nameOrFile,
+                                   uint32_t layers) {
+  DS4_ASSIGN(const ShapeText shape, findShape(nameOrFile, {}));
+  ShapeReader reader;
+  DS4_TRY(reader.read(shape.text, shape.name, shape.folder));
+  DS4_ASSIGN(const Gguf whole, reader.finish());
+  if (layers == 0) {
+    DS4_ASSIGN(const uint64_t all, whole.u64("deepseek4.block_count"));
+    layers = static_cast<uint32_t>(all);
+  }
+  return reader.firstLayers(layers);
 }
 
 Result<Gguf> parseShape(std::string_view json, const std::string &name,

@@ -20,7 +20,7 @@
 #ifndef DS4_MODELS_SHAPE_H
 #define DS4_MODELS_SHAPE_H
 
-#include "runtime/Gguf.h"
+#include "runtime/GgufWriter.h"
 
 #include <filesystem>
 #include <string>
@@ -35,6 +35,11 @@ std::string shapeNames();
 /// "shape NAME". It has no tokenizer, and its fingerprint is no model file's.
 /// A base is built in or lies beside the file. Errors name file and field.
 Result<Gguf> openShape(const std::string &nameOrFile);
+
+/// The same as a file to write, its tensors without data. `layers` keeps only
+/// the first so many layers; 0: all. Error besides: the shape has fewer.
+Result<GgufWriter> openShapeWriter(const std::string &nameOrFile,
+                                   uint32_t layers);
 
 /// The same from text; bases that are not built in lie in `folder`.
 Result<Gguf> parseShape(std::string_view json, const std::string &name,

@@ -2,9 +2,11 @@
 // data. The checks are the reader's, so that the two cannot disagree.
 #include "runtime/GgufWriter.h"
 
+#include "runtime/ParallelWork.h"
 #include "runtime/TemporaryFile.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/format.h>
 
 namespace ds4 {
@@ -188,6 +190,63 @@ Status GgufWriter::writeFile(const std::filesystem::path &path,
     const uint64_t padding = alignUp(done, layout.alignment) - done;
     DS4_TRY(file.append(std::span(zeros).first(padding)));
   }
+  return file.commit();
+}
+
+static Status checkRoom(const std::filesystem::path &path, uint64_t bytes) {
+  const std::filesystem::path folder =
+      path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code code;
+  const auto room = std::filesystem::space(folder, code);
+  if (code || room.available >= bytes)
+    return Status::ok(); // creating the file says what is wrong
+  return ioError(fmt::format("{} needs {} bytes, but {} has room for {}: free "
+                             "some or write to another disk",
+                             path.string(), bytes, folder.string(),
+                             room.available));
+}
+
+Status GgufWriter::writeRows(
+    const std::filesystem::path &path, unsigned threads, const RowFiller &fill,
+    const std::function<void(uint64_t done, uint64_t total)> &progress) const {
+  constexpr uint64_t kPieceBytes = uint64_t(4) << 20;
+  struct Piece {
+    const GgufTensor *tensor;
+    uint64_t first, rows;
+  };
+  DS4_ASSIGN(const Layout layout, layOut());
+  DS4_ASSIGN(const Gguf gguf,
+             Gguf::parse(layout.header, layout.fileBytes, path.string()));
+  DS4_TRY(checkRoom(path, layout.fileBytes));
+  std::vector<Piece> pieces;
+  uint64_t total = 0;
+  for (const GgufTensor &tensor : gguf.tensors()) {
+    const uint64_t rows = tensor.rows(), rowBytes = tensor.bytes / rows;
+    const uint64_t most = std::max<uint64_t>(1, kPieceBytes / rowBytes);
+    for (uint64_t first = 0; first < rows; first += most)
+      pieces.push_back({&tensor, first, std::min(most, rows - first)});
+    total += tensor.bytes;
+  }
+  DS4_ASSIGN(TemporaryFile file, TemporaryFile::create(path));
+  DS4_TRY(file.append(layout.header));
+  DS4_TRY(file.extend(layout.fileBytes));
+  std::atomic<uint64_t> done = 0;
+  DS4_TRY(workInParallel(
+      threads, pieces.size(),
+      [&](size_t i) -> Status {
+        const auto &[tensor, first, rows] = pieces[i];
+        const uint64_t rowBytes = tensor->bytes / tensor->rows();
+        thread_local std::vector<std::byte> bytes;
+        bytes.resize(rows * rowBytes);
+        DS4_TRY(fill(*tensor, first, bytes));
+        DS4_TRY(file.writeAt(tensor->fileOffset + first * rowBytes, bytes));
+        done += bytes.size();
+        return Status::ok();
+      },
+      [&](size_t, size_t) {
+        if (progress)
+          progress(done, total);
+      }));
   return file.commit();
 }
 

@@ -31,7 +31,7 @@ public:
                    WeightFormat format, Producer producer);
   Status addTensor(std::string name, std::vector<uint64_t> dims,
                    WeightFormat format, std::vector<std::byte> data);
-  /// Adds a tensor without data, for header() and writeSparse().
+  /// Adds a tensor without data, for header(), writeSparse() and writeRows().
   Status declareTensor(std::string name, std::vector<uint64_t> dims,
                        WeightFormat format);
 
@@ -47,6 +47,19 @@ public:
   /// The same without data: a hole that reads as zeros and takes no room on
   /// disk, whatever the size of the file.
   Status writeSparse(const std::filesystem::path &path) const;
+
+  /// Makes `rows` rows of a tensor of the header, from row `first` on.
+  using RowFiller = std::function<Status(
+      const GgufTensor &tensor, uint64_t first, std::span<std::byte> rows)>;
+  /// The same with data that `fill` makes, a few megabytes at a time and on
+  /// `threads` threads (0: one a core): memory stays small, whatever the size
+  /// of the file. The cut into pieces depends on the tensors alone. `progress`
+  /// is called one at a time, with bytes. Errors besides: the disk has too
+  /// little room, found before anything is written.
+  Status writeRows(
+      const std::filesystem::path &path, unsigned threads,
+      const RowFiller &fill,
+      const std::function<void(uint64_t done, uint64_t total)> &progress) const;
 
 private:
   struct Entry {

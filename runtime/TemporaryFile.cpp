@@ -64,6 +64,21 @@ Status TemporaryFile::append(std::span<const std::byte> bytes) {
   return Status::ok();
 }
 
+Status TemporaryFile::writeAt(uint64_t offset,
+                              std::span<const std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t done =
+        ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done < 0)
+      return failed("write", temporary);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+    offset += static_cast<uint64_t>(done);
+  }
+  return Status::ok();
+}
+
 Status TemporaryFile::extend(uint64_t bytes) {
   if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
     return failed("extend", temporary);

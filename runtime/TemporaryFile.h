@@ -22,6 +22,8 @@ public:
   ~TemporaryFile();
 
   Status append(std::span<const std::byte> bytes);
+  /// Writes at `offset`; several threads may at once, to different places.
+  Status writeAt(uint64_t offset, std::span<const std::byte> bytes) const;
   /// Sets the size; what was not written is a hole that reads as zeros.
   Status extend(uint64_t bytes);
   /// Makes the bytes durable, then the name.

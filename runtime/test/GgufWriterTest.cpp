@@ -175,6 +175,61 @@ TEST_F(GgufWriterTest, SparseFileOfAHundredGigabytes) {
   EXPECT_LT(facts.st_blocks * 512, 1 << 20);
 }
 
+TEST_F(GgufWriterTest, RowsFromSeveralThreads) {
+  GgufWriter writer;
+  writer.set("general.architecture", GgufValue::of("deepseek4"));
+  // More than one piece: 10,000 rows of 4 kB.
+  ASSERT_TRUE(writer.declareTensor("a", {1024, 10'000}, WeightFormat::f32));
+  ASSERT_TRUE(writer.declareTensor("b", {5}, WeightFormat::i32));
+  const auto fill = [](const GgufTensor &tensor, uint64_t first,
+                       std::span<std::byte> rows) {
+    const uint64_t rowBytes = tensor.bytes / tensor.rows();
+    for (uint64_t i = 0; i < rows.size(); ++i)
+      rows[i] = static_cast<std::byte>(first + i / rowBytes + i);
+    return Status::ok();
+  };
+  uint64_t last = 0;
+  const auto progress = [&](uint64_t done, uint64_t total) {
+    EXPECT_EQ(total, 40'960'020u);
+    last = std::max(last, done);
+  };
+  for (unsigned threads : {1u, 3u}) {
+    Status written =
+        writer.writeRows(folder / "rows.gguf", threads, fill, progress);
+    ASSERT_TRUE(written) << written.error().text;
+    EXPECT_EQ(last, 40'960'020u);
+    const Result<Gguf> file = Gguf::open(folder / "rows.gguf");
+    ASSERT_TRUE(file) << file.error().text;
+    const std::vector<char> bytes = contents(folder / "rows.gguf");
+    ASSERT_EQ(bytes.size(), file->fileBytes());
+    const char *a = bytes.data() + file->findTensor("a")->fileOffset;
+    size_t wrong = 0;
+    for (uint64_t row = 0; row < 10'000; ++row)
+      wrong += a[row * 4096 + 7] != static_cast<char>(row + 7);
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_EQ(bytes[file->findTensor("b")->fileOffset + 9], 9);
+  }
+}
+
+TEST_F(GgufWriterTest, RowsThatFailLeaveNoFile) {
+  GgufWriter writer;
+  writer.set("general.architecture", GgufValue::of("deepseek4"));
+  ASSERT_TRUE(writer.declareTensor("a", {1024}, WeightFormat::f32));
+  const auto fail = [](const GgufTensor &, uint64_t, std::span<std::byte>) {
+    return Status(ioError("no rows today"));
+  };
+  Status written = writer.writeRows(folder / "a.gguf", 1, fail, nullptr);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().text, "no rows today");
+  // Four petabytes.
+  ASSERT_TRUE(writer.declareTensor("b", {1 << 20, 1 << 30}, WeightFormat::f32));
+  written = writer.writeRows(folder / "b.gguf", 1, fail, nullptr);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().text.find("has room for"), std::string::npos)
+      << written.error().text;
+  EXPECT_EQ(filesInFolder(), 0u);
+}
+
 TEST_F(GgufWriterTest, RefusesWhatTheReaderWould) {
   GgufWriter writer;
   EXPECT_FALSE(writer.declareTensor("zero", {4, 0}, WeightFormat::f32));
