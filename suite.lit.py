@@ -35,6 +35,16 @@ if any(os.path.exists(os.path.join(folder, "libnvrtc.so.13"))
        for folder in ["/usr/local/cuda/lib64", "/usr/local/cuda-13.0/lib64",
                       "/usr/lib/x86_64-linux-gnu"]):
     config.available_features.add("nvrtc")
+# AMD's compiler, which needs the loader of its folder (scripts/hiprtc-root.sh).
+hiprtc = os.path.join(
+    os.environ.get("DS4_HIPRTC_ROOT") or os.path.expanduser(
+        "~/.cache/ds4c/hiprtc"), "run")
+if os.access(hiprtc, os.X_OK) and not config.ds4_sanitize:
+    config.available_features.add("hiprtc")
+    config.substitutions.append(("%hiprtc", hiprtc))
+# Tests of a minute and more.
+if os.environ.get("DS4_SLOW_TESTS"):
+    config.available_features.add("slow")
 # A folder of larger models and their reference dumps that are not in the tree:
 # ds4-tiny-f16.gguf, ds4-tiny-mix.gguf, ds4-tiny-gold.json, ....
 models = os.environ.get("DS4_MODELS")

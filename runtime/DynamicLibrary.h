@@ -7,6 +7,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace ds4 {
 
@@ -37,6 +38,11 @@ private:
   void *handle;
   std::string name;
 };
+
+/// A short hash of the builds of all loaded libraries whose file names begin
+/// with one of `names` ("libnvrtc"), empty if none is loaded. Versions that
+/// libraries tell of themselves may stay the same when their code changes.
+std::string loadedBuildsHash(std::span<const std::string_view> names);
 
 } // namespace ds4
 

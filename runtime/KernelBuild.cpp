@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 
@@ -67,10 +68,10 @@ Result<std::string> flattenUnit(const fs::path &root, const fs::path &file) {
 /// The one file of a kernel's cache entry.
 static constexpr const char *kObjectName = "object";
 
-static Result<std::string> buildKernel(const Bundle &bundle,
-                                       const UnitDesc &unit,
-                                       const RtcCompiler &compiler,
-                                       const Cache &cache) {
+static Result<KernelCode> buildKernel(const Bundle &bundle,
+                                      const UnitDesc &unit,
+                                      const RtcCompiler &compiler,
+                                      const Cache &cache) {
   const fs::path file = bundle.path / unit.file;
   DS4_ASSIGN(const std::string text,
              flattenUnit(file.parent_path(), file.filename()));
@@ -78,11 +79,14 @@ static Result<std::string> buildKernel(const Bundle &bundle,
       contentHash(fmt::format("kernel\n{}\n{}", compiler.id(), text));
   if (std::optional<FileSet> cached = cache.load(key))
     if (auto it = cached->find(kObjectName); it != cached->end())
-      return std::move(it->second);
+      return KernelCode{unit.name, std::move(it->second)};
+  const auto begin = std::chrono::steady_clock::now();
   DS4_ASSIGN(std::string code,
              compiler.compile(file.filename().string(), text));
+  const std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - begin;
   cache.store(key, {{kObjectName, code}});
-  return code;
+  return KernelCode{unit.name, std::move(code), passed.count()};
 }
 
 Result<std::vector<KernelCode>>
@@ -91,10 +95,10 @@ buildKernels(const Bundle &bundle, const RtcCompiler &compiler,
   const std::vector<UnitDesc> &units = bundle.manifest.units;
   std::vector<KernelCode> kernels(units.size());
   auto build = [&](size_t i) {
-    Result<std::string> code = buildKernel(bundle, units[i], compiler, cache);
-    if (!code)
-      return Status(code.error());
-    kernels[i] = {units[i].name, std::move(*code)};
+    Result<KernelCode> kernel = buildKernel(bundle, units[i], compiler, cache);
+    if (!kernel)
+      return Status(kernel.error());
+    kernels[i] = std::move(*kernel);
     return Status::ok();
   };
   DS4_TRY(

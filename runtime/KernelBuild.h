@@ -19,6 +19,7 @@ namespace ds4 {
 struct KernelCode {
   std::string symbol;
   std::string code;
+  double seconds = 0; ///< that compiling took; 0: it came from the cache
 };
 
 struct KernelBuildOptions {

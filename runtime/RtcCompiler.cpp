@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 namespace ds4 {
@@ -22,15 +23,29 @@ struct RtcKind {
   const char *prefix;   ///< of functions
   const char *code;     ///< PREFIX + this: gets the object
   const char *codeSize; ///< PREFIX + this: its size
-  const char *install;  ///< what to do where it is missing
+  /// Libraries that decide the code. hipRTC's version is 9.0 in all of them.
+  std::span<const std::string_view> libraries;
+  const char *install; ///< what to do where it is missing
 };
 
+constexpr std::string_view kNvrtcLibraries[] = {"libnvrtc"};
+constexpr std::string_view kHiprtcLibraries[] = {"libhiprtc", "libamd_comgr",
+                                                 "libLLVM", "libclang"};
+
 constexpr RtcKind kNvrtc = {
-    "NVRTC", "nvrtc", "GetCUBIN", "GetCUBINSize",
+    "NVRTC",
+    "nvrtc",
+    "GetCUBIN",
+    "GetCUBINSize",
+    kNvrtcLibraries,
     "install the CUDA toolkit's runtime compiler (cuda-nvrtc) of the driver's "
     "version or set CUDA_PATH to the toolkit"};
 constexpr RtcKind kHiprtc = {
-    "hipRTC", "hiprtc", "GetCode", "GetCodeSize",
+    "hipRTC",
+    "hiprtc",
+    "GetCode",
+    "GetCodeSize",
+    kHiprtcLibraries,
     "install ROCm's hipRTC and comgr (libhiprtc, libamd_comgr) or set "
     "ROCM_PATH to them"};
 
@@ -71,7 +86,8 @@ public:
       : api(api), options(std::move(options)) {
     int major = 0, minor = 0;
     api.version(&major, &minor);
-    text = fmt::format("{} {}.{} {}", kind.name, major, minor,
+    text = fmt::format("{} {}.{} ({}) {}", kind.name, major, minor,
+                       loadedBuildsHash(kind.libraries),
                        fmt::join(this->options, " "));
   }
 
@@ -211,8 +227,8 @@ Result<std::unique_ptr<RtcCompiler>> createHiprtc(std::string_view arch) {
   return create(kHiprtc,
                 paths({"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"}),
                 {fmt::format("--offload-arch={}", arch), "-O3", "-std=c++20",
-                 "-ffp-contract=off", "-fno-fast-math",
-                 "-fno-gpu-flush-denormals-to-zero",
+                 "-mno-wavefrontsize64", "-mno-cumode", "-ffp-contract=off",
+                 "-fno-fast-math", "-fno-gpu-flush-denormals-to-zero",
                  "-fhip-fp32-correctly-rounded-divide-sqrt"});
 }
 

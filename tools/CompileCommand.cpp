@@ -2,20 +2,27 @@
 #include "tools/CompileCommand.h"
 
 #include "runtime/KernelBuild.h"
+#include "tools/CompileReport.h"
 #include "tools/Terminal.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <fstream>
+#include <span>
+
 namespace ds4 {
 
 static constexpr const char *kHelp =
     R"(ds4run compile: compile the kernels of a bundle ahead of their first use
-usage: ds4run compile BUNDLE --for=CHIP [--threads=N]
+usage: ds4run compile BUNDLE --for=CHIP [options]
   --for=CHIP         sm_90 (NVRTC), gfx1151 (hipRTC), ...
   --threads=N        that compile (default: one a core)
+  --report           registers, memory, spills and waves of each kernel
+  --save=FOLDER      also write the code objects there: KERNEL.elf
 Code goes to the cache, where ds4run finds it. Needs no GPU.
-example: ds4run compile v4.ds4b --for=gfx1151
+example: ds4run compile v4.ds4b --for=gfx1151 --report
 )";
 
 void addCompileOptions(CLI::App &command, CompileOptions &options) {
@@ -24,7 +31,25 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   });
   command.add_option("BUNDLE", options.bundle)->required();
   command.add_option("--for", options.arch)->required();
+  command.add_flag("--report", options.report);
+  command.add_option("--save", options.save);
   command.add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
+}
+
+static Status saveCode(const std::filesystem::path &folder,
+                       std::span<const KernelCode> kernels) {
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  for (const KernelCode &kernel : kernels) {
+    const std::filesystem::path path = folder / (kernel.symbol + ".elf");
+    std::ofstream file(path, std::ios::binary);
+    file << kernel.code;
+    if (!file.flush())
+      return ioError(fmt::format("cannot write {}: is there such a folder, and "
+                                 "room?",
+                                 path.string()));
+  }
+  return Status::ok();
 }
 
 static Status compileKernels(const CompileOptions &options) {
@@ -49,6 +74,12 @@ static Status compileKernels(const CompileOptions &options) {
     bytes += kernel.code.size();
   fmt::print("{} kernels, {} bytes, by {} in {:.1f} s\n", kernels.size(), bytes,
              compiler->id(), seconds);
+  if (!options.save.empty())
+    DS4_TRY(saveCode(options.save, kernels));
+  if (options.report) {
+    DS4_ASSIGN(const std::string report, compileReport(kernels, options.arch));
+    fmt::print("{}", report);
+  }
   return Status::ok();
 }
 

@@ -13,6 +13,8 @@ namespace ds4 {
 
 struct CompileOptions {
   std::string bundle, arch;
+  bool report = false;
+  std::string save; ///< folder; empty: none
   unsigned threads = 0;
 };
 
