@@ -29,21 +29,29 @@ MemoryNeed memoryNeed(const Plan &plan, uint64_t stagingBytes) {
 }
 
 /// First number of a file, or nothing ("max").
-static bool readNumber(const char *path, uint64_t &number) {
+static bool readNumber(const std::filesystem::path &path, uint64_t &number) {
   std::ifstream file(path);
   return static_cast<bool>(file >> number);
 }
 
-uint64_t availableMemory() {
-  uint64_t available = 0;
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
+/// The bytes behind `key` in a file of lines such as "MemAvailable: 12 kB"; 0
+/// if it is not there.
+static uint64_t bytesOf(const char *path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
-    std::string key;
+    std::string name;
     uint64_t kilobytes;
-    if (words >> key >> kilobytes && key == "MemAvailable:")
-      available = kilobytes * 1024;
+    if (words >> name >> kilobytes && name == key)
+      return kilobytes * 1024;
   }
+  return 0;
+}
+
+uint64_t peakMemory() { return bytesOf("/proc/self/status", "VmHWM:"); }
+
+uint64_t availableMemory() {
+  uint64_t available = bytesOf("/proc/meminfo", "MemAvailable:");
   // Version 2 of control groups, as a container sees its own.
   uint64_t limit, used;
   if (readNumber("/sys/fs/cgroup/memory.max", limit) &&
@@ -58,6 +66,39 @@ uint64_t availableMemory() {
     available = available == 0 ? left : std::min(available, left);
   }
   return available;
+}
+
+MemoryLimit sharedMemoryLimit(uint64_t driverBytes, uint64_t hostBytes,
+                              const std::filesystem::path &sys) {
+  /// Of a machine whose memory is full of weights, for everything else.
+  constexpr uint64_t kSystemBytes = uint64_t(3) << 30;
+  constexpr uint64_t kPageBytes = 4096;
+  MemoryLimit limit{hostBytes > kSystemBytes ? hostBytes - kSystemBytes : 1};
+  const uint64_t mostBytes = limit.bytes;
+  uint64_t gtt = 0; // of the card that may map most
+  std::error_code code;
+  for (const auto &card :
+       std::filesystem::directory_iterator(sys / "class/drm", code)) {
+    const std::filesystem::path folder = card.path() / "device";
+    uint64_t total = 0, used = 0;
+    if (readNumber(folder / "mem_info_gtt_total", total) &&
+        readNumber(folder / "mem_info_gtt_used", used))
+      gtt = std::max(gtt, total > used ? total - used : 1);
+  }
+  if (driverBytes != 0)
+    gtt = gtt == 0 ? driverBytes : std::min(gtt, driverBytes);
+  if (gtt == 0 || gtt >= mostBytes)
+    return limit;
+  limit.bytes = gtt;
+  limit.raisedBytes = mostBytes;
+  uint64_t pages = 0;
+  limit.setting = fmt::format(
+      "let GPUs map more of this machine's memory: boot with the kernel "
+      "parameter ttm.pages_limit={}",
+      mostBytes / kPageBytes);
+  if (readNumber(sys / "module/ttm/parameters/pages_limit", pages))
+    limit.setting += fmt::format(" (it is {})", pages);
+  return limit;
 }
 
 std::string formatBytes(uint64_t bytes) {
@@ -80,7 +121,9 @@ std::string memoryText(const MemoryNeed &need) {
   return text;
 }
 
-Status admit(const MemoryNeed &need, uint64_t available, uint32_t context) {
+Status admit(const MemoryNeed &need, const MemoryLimit &limit,
+             uint32_t context) {
+  const uint64_t available = limit.bytes;
   if (available == 0 || need.total() <= available)
     return Status::ok();
   // Contexts are suggested in steps of this many tokens.
@@ -93,7 +136,9 @@ Status admit(const MemoryNeed &need, uint64_t available, uint32_t context) {
                               static_cast<double>(need.context) * context) /
         kContextStep * kContextStep;
   std::string advice;
-  if (fitting > 0)
+  if (!limit.setting.empty() && need.total() <= limit.raisedBytes)
+    advice = limit.setting;
+  else if (fitting > 0)
     advice = fmt::format("rebuild the bundle with ds4c --context={}", fitting);
   else if (need.weights < available && need.arena > available - need.weights)
     advice = "rebuild the bundle with a smaller ds4c --prefill-chunk";

@@ -4,9 +4,11 @@
 #define DS4_RUNTIME_ADMISSION_H
 
 #include "runtime/BundleFormat.h"
+#include "runtime/Device.h"
 #include "runtime/Result.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace ds4 {
@@ -27,9 +29,21 @@ MemoryNeed memoryNeed(const Plan &plan, uint64_t stagingBytes);
 /// control group of this process has a limit. 0: unknown.
 uint64_t availableMemory();
 
-/// Error (outOfMemory): `need` is more than `available` bytes. `context` is the
+/// What a GPU that shares the host's memory can give: the least of what its
+/// driver says (`driverBytes`; 0: unknown), what the kernel lets GPUs map (GTT,
+/// in files below `sys`, "/sys") and `hostBytes`, less what the rest of the
+/// system needs. Names ttm.pages_limit where that is the least.
+MemoryLimit sharedMemoryLimit(uint64_t driverBytes, uint64_t hostBytes,
+                              const std::filesystem::path &sys);
+
+/// Most memory that this process has held at once so far, without what drivers
+/// hold for it. 0: unknown.
+uint64_t peakMemory();
+
+/// Error (outOfMemory): `need` is more than the limit. `context` is the
 /// bundle's, for the advice.
-Status admit(const MemoryNeed &need, uint64_t available, uint32_t context);
+Status admit(const MemoryNeed &need, const MemoryLimit &limit,
+             uint32_t context);
 
 /// "weights 1.00 GB, states and tables 2.0 MB, activations 3.0 MB", and staging
 /// if there is any.

@@ -30,6 +30,14 @@ struct ReadBack {
   uint64_t bytes;
 };
 
+/// How much memory can be allocated.
+struct MemoryLimit {
+  uint64_t bytes = 0; ///< 0: unknown
+  /// What to do to get `raisedBytes`, for messages; may be empty.
+  std::string setting{};
+  uint64_t raisedBytes = 0;
+};
+
 /// A device and the code object loaded on it. Not thread safe.
 class Device {
 public:
@@ -38,8 +46,10 @@ public:
   /// The target's name as in bundles: "host", "gfx1151", "sm_90".
   virtual std::string_view target() const = 0;
 
-  /// Memory of its own that is free now; nothing: it uses the host's.
-  virtual std::optional<uint64_t> availableBytes() { return std::nullopt; }
+  /// What it can give now; nothing: it uses the host's as any program does.
+  virtual std::optional<MemoryLimit> memoryLimit() { return std::nullopt; }
+  /// Whether kernels read allocateStaging() memory as fast as its own.
+  virtual bool sharesMemory() const { return false; }
 
   /// Zeroed memory, aligned to 256 bytes and readable 16 bytes past the end.
   /// `what` names the buffer in the error text.

@@ -28,7 +28,7 @@ Result<DirectFile> DirectFile::open(const std::string &path, bool allowDirect) {
 
 DirectFile::DirectFile(DirectFile &&other) noexcept
     : path(std::move(other.path)), descriptor(other.descriptor),
-      bypassesCache(other.bypassesCache) {
+      bypassesCache(other.bypassesCache.load()) {
   other.descriptor = -1;
 }
 

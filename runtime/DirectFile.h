@@ -6,12 +6,13 @@
 
 #include "runtime/Result.h"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
 namespace ds4 {
 
-/// An open file. Movable; may be read by one thread at a time.
+/// An open file. Movable; several threads may read at once.
 class DirectFile {
 public:
   /// Offsets, sizes and buffers of read() are multiples of this.
@@ -37,7 +38,7 @@ private:
 
   std::string path;
   int descriptor;
-  bool bypassesCache;
+  std::atomic<bool> bypassesCache;
 };
 
 } // namespace ds4

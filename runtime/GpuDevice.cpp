@@ -1,5 +1,6 @@
 // GpuDevice.cpp - a GPU through its driver (GpuApi.h): one stream, on which
 // launches and copies run in the order of the calls.
+#include "runtime/Admission.h"
 #include "runtime/Device.h"
 #include "runtime/GpuApi.h"
 #include "runtime/RtcCompiler.h"
@@ -36,7 +37,8 @@ public:
   ~GpuDevice() override;
 
   std::string_view target() const override { return arch; }
-  std::optional<uint64_t> availableBytes() override;
+  std::optional<MemoryLimit> memoryLimit() override;
+  bool sharesMemory() const override;
   Result<void *> allocate(uint64_t bytes, std::string_view what) override;
   void free(void *memory) override;
   Result<void *> allocateStaging(uint64_t bytes) override;
@@ -85,12 +87,21 @@ GpuDevice::~GpuDevice() {
   api.releaseContext(device);
 }
 
-std::optional<uint64_t> GpuDevice::availableBytes() {
+bool GpuDevice::sharesMemory() const {
+  constexpr int kCudaIntegrated = 18, kHipIntegrated = 16;
+  int integrated = 0;
+  api.deviceAttribute(&integrated, api.cuda ? kCudaIntegrated : kHipIntegrated,
+                      device);
+  return integrated != 0;
+}
+
+std::optional<MemoryLimit> GpuDevice::memoryLimit() {
   use();
   size_t free = 0, total = 0;
   if (api.memoryInfo(&free, &total) != 0)
-    return std::nullopt;
-  return free;
+    free = 0;
+  return sharesMemory() ? sharedMemoryLimit(free, availableMemory(), "/sys")
+                        : MemoryLimit{free};
 }
 
 Result<void *> GpuDevice::allocate(uint64_t bytes, std::string_view what) {

@@ -68,6 +68,24 @@ Result<std::string> flattenUnit(const fs::path &root, const fs::path &file) {
 /// The one file of a kernel's cache entry.
 static constexpr const char *kObjectName = "object";
 
+Result<KernelCode> compileCached(const std::string &symbol,
+                                 const std::string &name,
+                                 const std::string &text,
+                                 const RtcCompiler &compiler,
+                                 const Cache &cache) {
+  const std::string key =
+      contentHash(fmt::format("kernel\n{}\n{}", compiler.id(), text));
+  if (std::optional<FileSet> cached = cache.load(key))
+    if (auto it = cached->find(kObjectName); it != cached->end())
+      return KernelCode{symbol, std::move(it->second)};
+  const auto begin = std::chrono::steady_clock::now();
+  DS4_ASSIGN(std::string code, compiler.compile(name, text));
+  const std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - begin;
+  cache.store(key, {{kObjectName, code}});
+  return KernelCode{symbol, std::move(code), passed.count()};
+}
+
 static Result<KernelCode> buildKernel(const Bundle &bundle,
                                       const UnitDesc &unit,
                                       const RtcCompiler &compiler,
@@ -75,18 +93,8 @@ static Result<KernelCode> buildKernel(const Bundle &bundle,
   const fs::path file = bundle.path / unit.file;
   DS4_ASSIGN(const std::string text,
              flattenUnit(file.parent_path(), file.filename()));
-  const std::string key =
-      contentHash(fmt::format("kernel\n{}\n{}", compiler.id(), text));
-  if (std::optional<FileSet> cached = cache.load(key))
-    if (auto it = cached->find(kObjectName); it != cached->end())
-      return KernelCode{unit.name, std::move(it->second)};
-  const auto begin = std::chrono::steady_clock::now();
-  DS4_ASSIGN(std::string code,
-             compiler.compile(file.filename().string(), text));
-  const std::chrono::duration<double> passed =
-      std::chrono::steady_clock::now() - begin;
-  cache.store(key, {{kObjectName, code}});
-  return KernelCode{unit.name, std::move(code), passed.count()};
+  return compileCached(unit.name, file.filename().string(), text, compiler,
+                       cache);
 }
 
 Result<std::vector<KernelCode>>

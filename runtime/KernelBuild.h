@@ -35,10 +35,18 @@ struct KernelBuildOptions {
 Result<std::string> flattenUnit(const std::filesystem::path &root,
                                 const std::filesystem::path &file);
 
-/// Code of every unit of the bundle, in the manifest's order. A unit is
-/// compiled if the cache does not have it: keys are hashes of the flattened
-/// text and of RtcCompiler::id(). Errors: those of flattenUnit() and
-/// RtcCompiler::compile(), of the first unit in order that fails.
+/// Code of `text`, which includes nothing and defines `symbol`, compiled unless
+/// the cache has it: keys are hashes of the text and of RtcCompiler::id().
+/// `name` stands for the text in messages. Errors: RtcCompiler::compile()'s.
+Result<KernelCode> compileCached(const std::string &symbol,
+                                 const std::string &name,
+                                 const std::string &text,
+                                 const RtcCompiler &compiler,
+                                 const Cache &cache);
+
+/// Code of every unit of the bundle, in the manifest's order, by
+/// compileCached(). Errors: those of flattenUnit() and compileCached(), of the
+/// first unit in order that fails.
 Result<std::vector<KernelCode>> buildKernels(const Bundle &bundle,
                                              const RtcCompiler &compiler,
                                              const Cache &cache,

@@ -136,9 +136,9 @@ Status Session::load(const WeightSource &source) {
   const Plan &plan = bundle.plan;
   need = memoryNeed(plan, options.load.stagingBytes());
   DS4_TRY(admit(need,
-                options.availableBytes
-                    ? *options.availableBytes
-                    : device->availableBytes().value_or(availableMemory()),
+                options.availableBytes ? MemoryLimit{*options.availableBytes}
+                                       : device->memoryLimit().value_or(
+                                             MemoryLimit{availableMemory()}),
                 context()));
 
   // Tables first: they are small and refuse more files than the weights do.

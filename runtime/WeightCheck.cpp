@@ -72,28 +72,12 @@ WeightCheck::WeightCheck(const WeightDesc &desc, uint64_t fileOffset,
     : desc(desc), info(weightFormatInfo(desc.format)), fileOffset(fileOffset),
       modes(modes) {}
 
-Status WeightCheck::feed(std::span<const std::byte> bytes) {
-  const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
-  uint64_t left = bytes.size();
-  if (carried != 0) {
-    uint64_t taken = std::min<uint64_t>(left, info.blockBytes - carried);
-    std::memcpy(carry.data() + carried, data, taken);
-    carried += taken;
-    data += taken;
-    left -= taken;
-    if (carried < info.blockBytes)
-      return Status::ok();
-    DS4_TRY(checkBlocks(carry.data(), blocksSeen, 1));
-    ++blocksSeen;
-    carried = 0;
-  }
-  uint64_t whole = left / info.blockBytes;
-  DS4_TRY(checkBlocks(data, blocksSeen, whole));
-  blocksSeen += whole;
-  carried = left - whole * info.blockBytes;
-  if (carried != 0)
-    std::memcpy(carry.data(), data + whole * info.blockBytes, carried);
-  return Status::ok();
+Status WeightCheck::check(std::span<const std::byte> bytes, uint64_t first) {
+  const uint64_t count = bytes.size() / info.blockBytes;
+  DS4_TRY(checkBlocks(reinterpret_cast<const uint8_t *>(bytes.data()), first,
+                      count));
+  const uint64_t all = desc.bytes / info.blockBytes;
+  return (blocksSeen += count) == all ? checkReading() : Status::ok();
 }
 
 Status WeightCheck::checkBlocks(const uint8_t *data, uint64_t first,
@@ -247,12 +231,12 @@ void WeightCheck::countAffine(const uint8_t *data, uint64_t count) {
   offsetAboveScale += above;
 }
 
-Status WeightCheck::finish() const {
+Status WeightCheck::checkReading() const {
   if (!isFp2(desc.format) || blocksSeen < kAffineSample)
     return Status::ok();
   const bool selected = desc.format == WeightFormat::q2_0_rocmfp2_affine;
-  const bool looks = static_cast<double>(offsetAboveScale) >
-                     kAffineShare * static_cast<double>(blocksSeen);
+  const bool looks = static_cast<double>(offsetAboveScale.load()) >
+                     kAffineShare * static_cast<double>(blocksSeen.load());
   if (looks == selected)
     return Status::ok();
   return invalidInput(fmt::format(
@@ -261,7 +245,7 @@ Status WeightCheck::finish() const {
       "blocks); compile again with --fp2={}, or use a file of type 107 in the "
       "dual variant",
       desc.name, fileOffset, looks ? "the affine" : "a dual",
-      fp2ReadingName(desc.format), offsetAboveScale, blocksSeen,
+      fp2ReadingName(desc.format), offsetAboveScale.load(), blocksSeen.load(),
       looks ? "affine" : "dual"));
 }
 

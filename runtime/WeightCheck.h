@@ -7,14 +7,15 @@
 #include "runtime/BundleFormat.h"
 #include "runtime/Result.h"
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace ds4 {
 
-/// Checks one tensor, fed in file order in pieces of any size.
+/// Checks one tensor, piece by piece in any order; several threads may at
+/// once.
 class WeightCheck {
 public:
   /// `desc` must outlive this object. `fileOffset` is that of the tensor's
@@ -23,14 +24,13 @@ public:
   WeightCheck(const WeightDesc &desc, uint64_t fileOffset,
               std::span<const uint8_t> modes = {});
 
-  /// Errors name tensor, block or element, and file offset.
-  Status feed(std::span<const std::byte> bytes);
-
-  /// After the last byte. Error: the scale bytes of a type 107 tensor look
-  /// like another reading of that type.
-  Status finish() const;
+  /// Checks whole blocks, the first of which is block `first`. Errors name
+  /// tensor, block or element, and file offset. With the last piece of the
+  /// tensor: the scale bytes of type 107 look like another reading of it.
+  Status check(std::span<const std::byte> bytes, uint64_t first);
 
 private:
+  Status checkReading() const;
   /// Checks `count` whole blocks at `data`, which begin with block `first`.
   Status checkBlocks(const uint8_t *data, uint64_t first, uint64_t count);
   Status checkFloats(const uint8_t *data, uint64_t first, uint64_t count);
@@ -46,10 +46,9 @@ private:
   const WeightFormatInfo &info;
   uint64_t fileOffset;
   std::span<const uint8_t> modes;
-  uint64_t blocksSeen = 0;
-  uint64_t offsetAboveScale = 0; ///< type 107: blocks whose byte 9 > byte 8
-  std::array<uint8_t, 256> carry{};
-  uint32_t carried = 0; ///< bytes of a block that the last piece cut
+  std::atomic<uint64_t> blocksSeen = 0;
+  /// Type 107: blocks whose byte 9 > byte 8.
+  std::atomic<uint64_t> offsetAboveScale = 0;
 };
 
 } // namespace ds4

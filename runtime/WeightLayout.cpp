@@ -157,6 +157,12 @@ void LaneRow::pack(const std::byte *row, std::byte *packed) const {
   copyRow<Way::pack>(*this, const_cast<std::byte *>(row), packed);
 }
 
+void LaneRow::pack(const std::byte *rows, uint64_t count,
+                   std::byte *packed) const {
+  for (uint64_t i = 0; i < count; ++i)
+    pack(rows + i * fileBytes, packed + i * bytes);
+}
+
 void LaneRow::unpack(const std::byte *packed, std::byte *row) const {
   copyRow<Way::unpack>(*this, row, const_cast<std::byte *>(packed));
 }
@@ -168,24 +174,6 @@ uint64_t deviceRowBytes(WeightFormat format, WeightLayout layout,
   std::optional<LaneRow> row = LaneRow::of(format, elements);
   assert(row && "a row without lanes");
   return row->bytes;
-}
-
-void RowPacker::feed(std::span<const std::byte> bytes, std::byte *packed) {
-  if (!cut.empty()) {
-    const uint64_t some =
-        std::min<uint64_t>(row.fileBytes - cut.size(), bytes.size());
-    cut.insert(cut.end(), bytes.begin(), bytes.begin() + some);
-    bytes = bytes.subspan(some);
-    if (cut.size() < row.fileBytes)
-      return;
-    row.pack(cut.data(), packed);
-    packed += row.bytes;
-  }
-  for (; bytes.size() >= row.fileBytes; bytes = bytes.subspan(row.fileBytes)) {
-    row.pack(bytes.data(), packed);
-    packed += row.bytes;
-  }
-  cut.assign(bytes.begin(), bytes.end());
 }
 
 } // namespace ds4

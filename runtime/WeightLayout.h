@@ -10,9 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
-#include <vector>
 
 namespace ds4 {
 
@@ -58,6 +56,8 @@ struct LaneRow {
   /// Moves one row: `fileBytes` bytes in file order, `bytes` bytes packed.
   /// Padding becomes zero.
   void pack(const std::byte *row, std::byte *packed) const;
+  /// `count` rows, one behind the other.
+  void pack(const std::byte *rows, uint64_t count, std::byte *packed) const;
   void unpack(const std::byte *packed, std::byte *row) const;
 };
 
@@ -65,25 +65,6 @@ struct LaneRow {
 /// has a LaneRow.
 uint64_t deviceRowBytes(WeightFormat format, WeightLayout layout,
                         uint64_t elements);
-
-/// Packs the rows of a tensor that arrives in pieces of any size.
-class RowPacker {
-public:
-  explicit RowPacker(const LaneRow &row) : row(row) {}
-
-  /// Bytes that feed() writes for the next `bytes` bytes: the rows that they
-  /// complete.
-  uint64_t packedBytes(uint64_t bytes) const {
-    return (cut.size() + bytes) / row.fileBytes * row.bytes;
-  }
-
-  /// Takes the next bytes of the tensor.
-  void feed(std::span<const std::byte> bytes, std::byte *packed);
-
-private:
-  LaneRow row;
-  std::vector<std::byte> cut; ///< a row that the last piece began
-};
 
 } // namespace ds4
 

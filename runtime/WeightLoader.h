@@ -1,6 +1,5 @@
 // WeightLoader.h - streams the tensors of a plan from a GGUF file into device
 // memory, checks every scale and packs rows into their layout on the way.
-// Allocates nothing on the device.
 #ifndef DS4_RUNTIME_WEIGHTLOADER_H
 #define DS4_RUNTIME_WEIGHTLOADER_H
 
@@ -24,36 +23,40 @@ struct WeightTarget {
 };
 
 struct LoadOptions {
-  uint64_t chunkBytes = uint64_t(8) << 20; ///< a read; a multiple of 4096
-  uint32_t chunks = 4;                     ///< staging buffers, at least 2
+  uint64_t chunkBytes = uint64_t(4) << 20; ///< a read; a multiple of 4096
+  unsigned threads = 8;                    ///< that read and check
   bool allowDirect = true;                 ///< bypass the page cache
   /// Called on the calling thread after each chunk: tensor bytes done, of all.
   std::function<void(uint64_t done, uint64_t total)> progress;
   /// Asked after each chunk: true ends the load with ErrorCode::cancelled.
   std::function<bool()> cancelled;
 
-  /// The buffers, and one chunk of packed rows: padding adds less than an
-  /// eighth (WeightLayout.h), and a row may have begun in the chunk before.
+  /// Most that a load takes besides the weights: a buffer more than threads,
+  /// one of packed rows beside each, where padding adds less than an eighth
+  /// (WeightLayout.h), and one of the device.
   uint64_t stagingBytes() const {
-    return chunkBytes * (chunks + 1) + chunkBytes / 4;
+    return chunkBytes * (threads + 1) * 17 / 8 + chunkBytes;
   }
 };
 
 struct LoadStats {
   uint64_t bytes = 0; ///< of tensors
   double seconds = 0;
-  bool direct = false; ///< the reads bypassed the page cache
+  bool direct = false;         ///< the reads bypassed the page cache
+  bool packedByDevice = false; ///< rows were packed by a kernel
 };
 
 /// Error: a weight is absent from `file` or has another format, shape or size
 /// there than when the bundle was compiled.
 Status matchWeights(const Gguf &file, std::span<const WeightDesc> weights);
 
-/// Loads `targets`, which have passed matchWeights. A reader thread fills the
-/// staging buffers in file order while this thread checks, packs the rows of
-/// weights whose layout is not the file's, and copies. Errors:
-/// reading fails, the file is shorter than its header says, WeightCheck
-/// refuses, cancelled.
+/// Loads `targets`, which have passed matchWeights. Threads read chunks of the
+/// file into staging memory and check them while this thread hands those that
+/// are done to the device, which packs the rows of weights whose layout is not
+/// the file's; a device that compiles nothing gets them packed by the threads.
+/// Weights are written once, and no second copy of them exists. Errors: reading
+/// fails, the file is shorter than its header says, WeightCheck refuses (of
+/// several, the first in the file), cancelled.
 Result<LoadStats> loadWeights(const Gguf &file, Device &device,
                               std::span<const WeightTarget> targets,
                               const LoadOptions &options);

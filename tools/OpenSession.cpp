@@ -57,9 +57,13 @@ open(Bundle bundle, const Source &source, std::unique_ptr<Device> device,
                                       std::move(device), sessionOptions));
   }
   const LoadStats &stats = session->loadStats();
-  fmt::print(stderr, "loaded {} in {:.2f} s, {:.2f} GB/s\n",
+  fmt::print(stderr,
+             "loaded {} in {:.2f} s, {:.2f} GB/s{}{}; peak host memory {}\n",
              formatBytes(stats.bytes), stats.seconds,
-             static_cast<double>(stats.bytes) / 1e9 / stats.seconds);
+             static_cast<double>(stats.bytes) / 1e9 / stats.seconds,
+             stats.direct ? ", past the page cache" : "",
+             stats.packedByDevice ? ", packed by the device" : "",
+             formatBytes(peakMemory()));
   return session;
 }
 

@@ -75,10 +75,10 @@ std::optional<LaneRow> laneRowOf(mlir::Type type) {
 
 /// A tensor in file order, as the loader brings it to a device.
 std::vector<uint8_t> packed(const LaneRow &row, std::span<const uint8_t> file) {
-  RowPacker packer(row);
-  std::vector<uint8_t> result(packer.packedBytes(file.size()));
-  packer.feed(std::as_bytes(file),
-              reinterpret_cast<std::byte *>(result.data()));
+  const uint64_t rows = file.size() / row.fileBytes;
+  std::vector<uint8_t> result(rows * row.bytes);
+  row.pack(std::as_bytes(file).data(), rows,
+           reinterpret_cast<std::byte *>(result.data()));
   return result;
 }
 

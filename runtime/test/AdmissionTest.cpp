@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <fstream>
+#include <unistd.h>
+
 namespace ds4 {
 namespace {
 
@@ -34,10 +39,10 @@ TEST(AdmissionTest, CountsEverythingThatIsAllocated) {
 
 TEST(AdmissionTest, NamesTheOneSettingToChange) {
   MemoryNeed need{100'000'000, 80'000'000, 1'000'000, 1'000'000};
-  EXPECT_TRUE(admit(need, need.total(), 8192));
-  EXPECT_TRUE(admit(need, 0, 8192)); // unknown
+  EXPECT_TRUE(admit(need, {need.total()}, 8192));
+  EXPECT_TRUE(admit(need, {0}, 8192)); // unknown
 
-  Status context = admit(need, 142'000'000, 8192);
+  Status context = admit(need, {142'000'000}, 8192);
   ASSERT_FALSE(context);
   EXPECT_EQ(context.error().code, ErrorCode::outOfMemory);
   // 40 of 80 MB are left for the context: half of 8192 tokens.
@@ -45,18 +50,55 @@ TEST(AdmissionTest, NamesTheOneSettingToChange) {
       << context.error().text;
   EXPECT_NE(context.error().text.find("182.0 MB needed"), std::string::npos);
 
-  Status weights = admit(need, 90'000'000, 8192);
+  Status weights = admit(need, {90'000'000}, 8192);
   ASSERT_FALSE(weights);
   EXPECT_NE(weights.error().text.find("smaller weights"), std::string::npos);
 
   need.arena = 500'000'000;
-  Status arena = admit(need, 200'000'000, 8192);
+  Status arena = admit(need, {200'000'000}, 8192);
   ASSERT_FALSE(arena);
   EXPECT_NE(arena.error().text.find("--prefill-chunk"), std::string::npos);
 }
 
+TEST(AdmissionTest, NamesTheLimitOfMappingsWhereMemoryIsShared) {
+  namespace fs = std::filesystem;
+  const fs::path sys =
+      fs::path(testing::TempDir()) / fmt::format("admission_{}", getpid());
+  const fs::path card = sys / "class/drm/card1/device";
+  fs::create_directories(card);
+  fs::create_directories(sys / "class/drm/renderD128");
+  fs::create_directories(sys / "module/ttm/parameters");
+  std::ofstream(card / "mem_info_gtt_total") << (uint64_t(64) << 30);
+  std::ofstream(card / "mem_info_gtt_used") << (uint64_t(1) << 30);
+  std::ofstream(sys / "module/ttm/parameters/pages_limit") << 16777216;
+  constexpr uint64_t kHost = uint64_t(123) << 30, kMost = kHost - (3ull << 30);
+
+  const MemoryLimit limit = sharedMemoryLimit(0, kHost, sys);
+  EXPECT_EQ(limit.bytes, uint64_t(63) << 30);
+  const Status refused = admit({98'290'000'000, 1, 1, 1}, limit, 4096);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("ttm.pages_limit=31457280 (it is "
+                                      "16777216)"),
+            std::string::npos)
+      << refused.error().text;
+  // More than the machine has: no setting helps.
+  const Status never = admit({kHost, 1, 1, 1}, limit, 4096);
+  ASSERT_FALSE(never);
+  EXPECT_EQ(never.error().text.find("ttm"), std::string::npos);
+
+  // The driver knows of less; then of more, and so does the kernel.
+  EXPECT_EQ(sharedMemoryLimit(1 << 30, kHost, sys).bytes, uint64_t(1) << 30);
+  std::ofstream(card / "mem_info_gtt_total") << (uint64_t(200) << 30);
+  const MemoryLimit whole = sharedMemoryLimit(uint64_t(300) << 30, kHost, sys);
+  EXPECT_EQ(whole.bytes, kMost);
+  EXPECT_EQ(whole.setting, "");
+  fs::remove_all(sys);
+  EXPECT_EQ(sharedMemoryLimit(0, kHost, sys).bytes, kMost);
+}
+
 TEST(AdmissionTest, KnowsTheMachine) {
   EXPECT_GT(availableMemory(), uint64_t(1) << 20);
+  EXPECT_GT(peakMemory(), uint64_t(1) << 20);
 }
 
 } // namespace

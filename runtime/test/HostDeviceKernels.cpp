@@ -114,3 +114,15 @@ DS4_KERNEL(32) void reports(StepStatus *status) {
     report_nan(status, block_y());
 }
 DS4_ENTRY(reports)
+
+// The loader's kernel, which is written for the compilers of GPUs.
+struct Index {
+  u32 x, y;
+};
+#define __global__
+#define __launch_bounds__(threads)
+#define blockIdx (Index{block_x(), block_y()})
+#define threadIdx (Index{thread_x(), 0})
+#define DS4_TEXT(...) __VA_ARGS__
+#include "runtime/pack_lanes.inc"
+DS4_ENTRY(ds4_pack_lanes)

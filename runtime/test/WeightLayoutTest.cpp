@@ -1,6 +1,5 @@
 // WeightLayoutTest.cpp - layout `lanes`: the address of every byte against the
-// formula, for every format and rows from the shortest up; there and back; rows
-// that arrive in pieces.
+// formula, for every format and rows from the shortest up; there and back.
 #include "runtime/WeightLayout.h"
 
 #include <gmock/gmock.h>
@@ -101,30 +100,15 @@ TEST(WeightLayout, RowsOfFlashHaveNoPadding) {
     }
 }
 
-TEST(WeightLayout, PackerTakesPiecesOfAnySize) {
+TEST(WeightLayout, PacksRowsOneBehindTheOther) {
   const LaneRow row = *LaneRow::of(q4_0_rocmfp4_fast, 256);
   constexpr uint64_t kRows = 7;
   const Bytes file = randomBytes(kRows * row.fileBytes);
-  Bytes expected(kRows * row.bytes);
+  Bytes expected(kRows * row.bytes), packed(expected.size());
   for (uint64_t i = 0; i < kRows; ++i)
     row.pack(&file[i * row.fileBytes], &expected[i * row.bytes]);
-  for (uint64_t piece : {1, 7, 136, 137, 300, 400, 10000}) {
-    SCOPED_TRACE(piece);
-    RowPacker packer(row);
-    Bytes packed(expected.size());
-    std::byte *to = packed.data();
-    for (uint64_t at = 0; at < file.size(); at += piece) {
-      const auto bytes = std::span(file).subspan(
-          at, std::min<uint64_t>(piece, file.size() - at));
-      const uint64_t size = packer.packedBytes(bytes.size());
-      ASSERT_LE(size,
-                static_cast<uint64_t>(packed.data() + packed.size() - to));
-      packer.feed(bytes, to);
-      to += size;
-    }
-    EXPECT_EQ(to, packed.data() + packed.size());
-    EXPECT_EQ(packed, expected);
-  }
+  row.pack(file.data(), kRows, packed.data());
+  EXPECT_EQ(packed, expected);
 }
 
 TEST(WeightLayout, Names) {
