@@ -2,13 +2,17 @@
 # Usage: bench/h200/check.sh FOLDER [DEVICE]
 # On a machine with a GPU: the logits of every prompt that prepare.sh left in
 # FOLDER, by decode, verify and prefill in chunks of 3, 64 and 512, must have
-# the hash that the host's have. Then compute-sanitizer, if it is there, over
-# short prompts. DEVICE (default cuda) is ds4run's --device. The last line is
+# the hash that the host's have. Random walks (test/numerics) that go through
+# sessions on the GPU and one on the host must find the bits of decoding on the
+# host after every move. Then compute-sanitizer, if it is there, over short
+# prompts. DEVICE (default cuda) is ds4run's --device.
+# PARTS="hashes walks sanitizer" in the environment chooses. The last line is
 # "N passed, M failed".
 set -uo pipefail
-[ $# -ge 1 ] || { sed -n 2,7p "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n 2,11p "$0" >&2; exit 2; }
 cd "$1" || exit 2
 device=${2:-cuda}
+parts=${PARTS:-hashes walks sanitizer}
 export XDG_CACHE_HOME=$PWD/cache
 export LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 passed=0 failed=0
@@ -26,23 +30,35 @@ run() { # MODEL IDS OPTION...
 }
 
 ./ds4run devices
-for model in strix mix f16; do
-  begin=$SECONDS
-  run $model ok > /dev/null
-  echo "$model: first run $((SECONDS - begin)) s"
-done
-while read -r model prompt hash; do
-  for chunk in 1 3 4 64 512; do
-    got=$(run "$model" "$prompt" --prefill-chunk=$chunk 2> error.txt)
-    [ "$got" = "$hash" ] && same=yes || same=no
-    verdict "$model $prompt chunk $chunk: ${got:-$(tail -1 error.txt)}" $same
+if [[ $parts == *hashes* ]]; then
+  for model in strix mix f16; do
+    begin=$SECONDS
+    run $model ok > /dev/null
+    echo "$model: first run $((SECONDS - begin)) s"
   done
-done < hashes.txt
-echo "$model: last run: $(tail -1 error.txt)"
-
+  while read -r model prompt hash; do
+    for chunk in 1 3 4 64 512; do
+      got=$(run "$model" "$prompt" --prefill-chunk=$chunk 2> error.txt)
+      [ "$got" = "$hash" ] && same=yes || same=no
+      verdict "$model $prompt chunk $chunk: ${got:-$(tail -1 error.txt)}" $same
+    done
+  done < hashes.txt
+  echo "$model: last run: $(tail -1 error.txt)"
+fi
+if [[ $parts == *walks* ]]; then
+  begin=$SECONDS
+  ./numerics_walks walks ds4-tiny-strix.gguf "$device" "${SEEDS:-8}" |
+    tee walks.txt
+  while read -r line; do
+    [[ $line == *" seed "*": the same bits" ]] && same=yes || same=no
+    verdict "walk $line" $same
+  done < <(sed '$d' walks.txt)
+  grep -q ' passed, 0 failed$' walks.txt || verdict "walks" no
+  echo "walks: $((SECONDS - begin)) s"
+fi
 sanitizer=$(command -v compute-sanitizer) ||
   echo "no compute-sanitizer here: memory and races are not checked"
-if [ -n "$sanitizer" ]; then
+if [ -n "$sanitizer" ] && [[ $parts == *sanitizer* ]]; then
   for tool in memcheck racecheck initcheck; do
     for model in strix mix f16; do
       "$sanitizer" --tool $tool --error-exitcode 9 \

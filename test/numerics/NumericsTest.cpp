@@ -25,14 +25,6 @@ uint64_t seeds(uint64_t usual) {
   return text ? std::strtoull(text, nullptr, 10) : usual;
 }
 
-std::vector<int32_t> randomIds(const Session &session, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<int32_t> ids(kTokens);
-  for (int32_t &id : ids)
-    id = static_cast<int32_t>(random() % session.vocab());
-  return ids;
-}
-
 /// English text, then its beginning again.
 std::vector<int32_t> textIds() {
   std::ifstream file(DS4_SOURCE_DIR "/test/e2e/Inputs/austen.ids");
@@ -81,7 +73,8 @@ TEST_P(OneAnswer, WhateverTheWay) {
   for (uint64_t seed = 0; seed < seeds(isStrix ? 2 : 1); ++seed) {
     SCOPED_TRACE(seed);
     const Reference reference = decodeAll(
-        *pair.one, seed % 2 == 1 ? textIds() : randomIds(*pair.one, seed));
+        *pair.one,
+        seed % 2 == 1 ? textIds() : randomIds(*pair.one, kTokens, seed));
     Walker walker(reference, pair.all(), seed);
     ASSERT_EQ(walker.toTheEnd(), "");
     phases.insert(walker.phases.begin(), walker.phases.end());
@@ -96,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(Storage, OneAnswer,
 
 TEST(Numerics, EveryPlaceOfACut) {
   const Pair pair(demoRequest("fp8", "fp8"));
-  const Reference reference = decodeAll(*pair.one, randomIds(*pair.one, 11));
+  const Reference reference =
+      decodeAll(*pair.one, randomIds(*pair.one, kTokens, 11));
   Walker walker(reference, pair.all(), 11);
   // The window is full, a window of 128 and one of 4 end, the second of 128.
   constexpr uint32_t kRanges[][2] = {{30, 34}, {124, 131}, {252, 259}};
@@ -115,7 +109,8 @@ TEST_P(WithoutPass, SameBits) {
   request.profile.disablePass = GetParam();
   const std::unique_ptr<Session> whole = openDemo(all, 1);
   const std::unique_ptr<Session> without = openDemo(request, 2);
-  static const Reference reference = decodeAll(*whole, randomIds(*whole, 23));
+  static const Reference reference =
+      decodeAll(*whole, randomIds(*whole, kTokens, 23));
   // A sequence moves between the two bundles.
   Walker walker(reference, {without.get(), whole.get()}, 23);
   EXPECT_EQ(walker.toTheEnd(), "");
@@ -142,7 +137,8 @@ TEST_P(Mistakes, AreFound) {
   if (HasFatalFailure())
     return;
   std::unique_ptr<Session> session = openDemo(request, 1);
-  const Reference reference = decodeAll(*session, randomIds(*session, 5));
+  const Reference reference =
+      decodeAll(*session, randomIds(*session, kTokens, 5));
   Walker walker(reference, {session.get()}, 5);
   EXPECT_THAT(walker.toTheEnd(), testing::HasSubstr("differ"));
 }

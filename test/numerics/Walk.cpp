@@ -14,6 +14,15 @@ namespace ds4::test {
 /// its second wrap, windows of the compressors (4 and 128).
 static constexpr uint32_t kEdges[] = {32, 64, 128, 256};
 
+std::vector<int32_t> randomIds(const Session &session, uint32_t count,
+                               uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int32_t> ids(count);
+  for (int32_t &id : ids)
+    id = static_cast<int32_t>(random() % session.vocab());
+  return ids;
+}
+
 std::string rowsHash(std::span<const std::byte> saved) {
   SavedStateHeader header;
   std::memcpy(&header, saved.data(), sizeof header);
@@ -51,9 +60,11 @@ Reference decodeAll(Session &session, std::vector<int32_t> ids) {
 }
 
 Walker::Walker(const Reference &reference, std::vector<Session *> sessions,
-               uint64_t seed)
+               uint64_t seed, Watch watch)
     : reference(reference), sessions(std::move(sessions)),
       session(this->sessions.front()), random(seed) {
+  if (watch == Watch::no)
+    return;
   for (Session *each : this->sessions)
     each->hooks.timing = [this](const Function &function, const Launch &,
                                 const Step &step, int64_t, int64_t) {

@@ -22,6 +22,10 @@ struct Reference {
   std::vector<std::string> states; ///< [ids + 1]: after i tokens
 };
 
+/// `count` random tokens of the session's vocabulary.
+std::vector<int32_t> randomIds(const Session &session, uint32_t count,
+                               uint64_t seed);
+
 /// Hash of the live rows of a saved sequence, without header and settings.
 std::string rowsHash(std::span<const std::byte> saved);
 
@@ -33,8 +37,10 @@ Reference decodeAll(Session &session, std::vector<int32_t> ids);
 class Walker {
 public:
   /// `sessions` are of one bundle or of several that must agree; not owned.
+  /// Watching a device waits for every launch, and it captures no steps.
+  enum class Watch { no, yes };
   Walker(const Reference &reference, std::vector<Session *> sessions,
-         uint64_t seed);
+         uint64_t seed, Watch watch = Watch::yes);
   ~Walker();
 
   /// From the first token to the last in random moves: decode, prefill of any
@@ -45,7 +51,7 @@ public:
   /// with and without rejected tokens.
   std::string acrossEach(uint32_t first, uint32_t last);
 
-  /// Phases that steps ran in, positions at which steps ended.
+  /// If watched: phases that steps ran in, positions at which steps ended.
   std::set<std::string> phases;
   std::set<uint32_t> ends;
 
