@@ -1,97 +1,23 @@
-// BundleFormat.cpp - the JSON forms of plan and manifest, and opening a bundle.
+// BundleFormat.cpp - the JSON forms of plan and manifest.
 //
 // Each struct lists its fields once, in describe(); JsonWriter and JsonReader
 // walk that list, so that what is written is what is read. A reader keeps the
 // first error with its place ("functions[1].launches[7].grid").
 #include "runtime/BundleFormat.h"
 
+#include "runtime/ArgText.h"
+#include "runtime/PlanCheck.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <concepts>
-#include <cstdio>
-#include <fstream>
 #include <limits>
-#include <set>
-#include <sstream>
 
 namespace ds4 {
 
 using Json = nlohmann::ordered_json;
-
-//===----------------------------------------------------------------------===//
-// Arguments as text: "arena:4096", "weight:output.weight", "step"
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// What follows the kind in an argument's text.
-enum class ArgPayload { nothing, name, offset };
-
-struct ArgKindInfo {
-  ArgKind kind;
-  std::string_view text;
-  ArgPayload payload;
-};
-
-constexpr ArgKindInfo kArgKinds[] = {
-    {ArgKind::arena, "arena", ArgPayload::offset},
-    {ArgKind::weight, "weight", ArgPayload::name},
-    {ArgKind::books, "books", ArgPayload::name},
-    {ArgKind::rotations, "rotations", ArgPayload::name},
-    {ArgKind::state, "state", ArgPayload::name},
-    {ArgKind::table, "table", ArgPayload::name},
-    {ArgKind::tokens, "tokens", ArgPayload::nothing},
-    {ArgKind::step, "step", ArgPayload::nothing},
-    {ArgKind::status, "status", ArgPayload::offset},
-    {ArgKind::tickets, "tickets", ArgPayload::offset},
-    {ArgKind::null, "null", ArgPayload::nothing},
-};
-
-} // namespace
-
-static std::string argToText(const Arg &arg) {
-  const ArgKindInfo &info =
-      *std::ranges::find(kArgKinds, arg.kind, &ArgKindInfo::kind);
-  switch (info.payload) {
-  case ArgPayload::nothing:
-    return std::string(info.text);
-  case ArgPayload::name:
-    return fmt::format("{}:{}", info.text, arg.name);
-  case ArgPayload::offset:
-    return fmt::format("{}:{}", info.text, arg.offset);
-  }
-  return {};
-}
-
-static std::optional<Arg> argFromText(std::string_view text) {
-  size_t colon = text.find(':');
-  const auto *info =
-      std::ranges::find(kArgKinds, text.substr(0, colon), &ArgKindInfo::text);
-  if (info == std::end(kArgKinds))
-    return std::nullopt;
-  Arg arg{info->kind, {}, 0};
-  if ((colon == std::string_view::npos) !=
-      (info->payload == ArgPayload::nothing))
-    return std::nullopt;
-  if (colon == std::string_view::npos)
-    return arg;
-  std::string_view payload = text.substr(colon + 1);
-  if (payload.empty())
-    return std::nullopt;
-  if (info->payload == ArgPayload::name) {
-    arg.name = payload;
-    return arg;
-  }
-  const char *end = payload.data() + payload.size();
-  auto [stop, code] = std::from_chars(payload.data(), end, arg.offset);
-  if (code != std::errc() || stop != end)
-    return std::nullopt;
-  return arg;
-}
 
 //===----------------------------------------------------------------------===//
 // Fields of each struct, in the order in which they are written
@@ -472,154 +398,10 @@ static Result<T> fromJson(const Json &json, std::string_view where) {
   return value;
 }
 
-//===----------------------------------------------------------------------===//
-// What a plan must promise before anything is allocated for it
-//===----------------------------------------------------------------------===//
-
-template <typename T>
-static std::set<std::string_view> namesOf(const std::vector<T> &items,
-                                          std::string T::*name) {
-  std::set<std::string_view> names;
-  for (const T &item : items)
-    names.insert(item.*name);
-  return names;
-}
-
-namespace {
-
-/// Names and sizes that arguments are checked against.
-struct PlanNames {
-  explicit PlanNames(const Plan &plan)
-      : weights(namesOf(plan.weights, &WeightDesc::name)),
-        books(namesOf(plan.books, &BooksDesc::weight)),
-        rotations(namesOf(plan.rotations, &RotationsDesc::weight)),
-        states(namesOf(plan.states, &StateDesc::name)),
-        tables(namesOf(plan.tables, &RopeTable::name)) {}
-
-  bool has(const Arg &arg, const Function &function) const {
-    switch (arg.kind) {
-    case ArgKind::arena:
-      return arg.offset < function.arenaBytes;
-    case ArgKind::weight:
-      return weights.contains(arg.name);
-    case ArgKind::books:
-      return books.contains(arg.name);
-    case ArgKind::rotations:
-      return rotations.contains(arg.name);
-    case ArgKind::state:
-      return states.contains(arg.name);
-    case ArgKind::table:
-      return tables.contains(arg.name);
-    case ArgKind::status:
-      return arg.offset % sizeof(StepStatus) == 0 &&
-             arg.offset / sizeof(StepStatus) < function.launches.size();
-    case ArgKind::tickets:
-      return arg.offset % sizeof(uint32_t) == 0 &&
-             arg.offset / sizeof(uint32_t) < function.tickets;
-    case ArgKind::tokens:
-    case ArgKind::step:
-    case ArgKind::null:
-      return true;
-    }
-    return false;
-  }
-
-  std::set<std::string_view> weights, books, rotations, states, tables;
-};
-
-} // namespace
-
-static Status checkFunction(const Function &function, const PlanNames &names,
-                            std::string_view where) {
-  auto refuse = [&](std::string_view place, std::string_view text) {
-    return invalidInput(fmt::format("{}: function {}, {}: {}", where,
-                                    function.name, place, text));
-  };
-  if (function.capacity == 0 || function.outputs == 0)
-    return refuse("capacity", "a step holds no token");
-  for (const Arg *arg : {&function.logits, &function.argmax})
-    if (!names.has(*arg, function))
-      return refuse("results", argToText(*arg) + " does not exist");
-  for (size_t i = 0; i < function.launches.size(); ++i) {
-    const Launch &launch = function.launches[i];
-    const std::string place = fmt::format("launch {} ({})", i, launch.label);
-    if (launch.block == 0 || launch.block > 1024 || launch.block % 32)
-      return refuse(place, fmt::format("a block of {} threads; it must be a "
-                                       "multiple of 32 up to 1024",
-                                       launch.block));
-    if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.columns == 0)
-      return refuse(place, "an empty grid");
-    if (launch.ratio < 0)
-      return refuse(place, fmt::format("row ratio {}", launch.ratio));
-    for (const Arg &arg : launch.args)
-      if (!names.has(arg, function))
-        return refuse(place, argToText(arg) + " does not exist");
-  }
-  for (const TracePoint &trace : function.traces)
-    if (trace.afterLaunch >= function.launches.size() || trace.ratio < 0 ||
-        !names.has(trace.source, function))
-      return refuse("trace " + trace.name, "its launch or buffer does not "
-                                           "exist");
-  for (const Observation &it : function.observations) {
-    const bool isExpert = it.chosen.kind != ArgKind::null;
-    const bool fits =
-        isExpert ? it.used > 0 && (it.rowElements == it.width ||
-                                   it.rowElements / it.used == it.width)
-                 : it.used == 0 && it.experts == 1;
-    if (it.afterLaunch >= function.launches.size() || it.ratio < 0 ||
-        !names.has(it.source, function) || !names.has(it.chosen, function) ||
-        !names.weights.contains(it.weight))
-      return refuse("observation of " + it.weight,
-                    "its launch, buffer or weight does not exist");
-    if (!fits || it.width == 0 || it.experts == 0 ||
-        it.rowElements % it.width != 0)
-      return refuse("observation of " + it.weight,
-                    fmt::format("rows of {} values for vectors of {}",
-                                it.rowElements, it.width));
-  }
-  return Status::ok();
-}
-
-uint64_t deviceBytes(const WeightDesc &desc) {
-  if (desc.layout == WeightLayout::file)
-    return desc.bytes;
-  const LaneRow row = *LaneRow::of(desc.format, desc.shape.back());
-  return desc.bytes / row.fileBytes * row.bytes;
-}
-
-static Status checkWeight(const WeightDesc &desc, std::string_view where) {
-  if (desc.layout == WeightLayout::file)
-    return Status::ok();
-  const int64_t columns = desc.shape.empty() ? 0 : desc.shape.back();
-  if (columns > 0 && LaneRow::of(desc.format, columns))
-    return Status::ok();
-  return invalidInput(
-      fmt::format("{}: weight {}: rows of {} elements of {} have no layout {}",
-                  where, desc.name, columns, weightFormatInfo(desc.format).name,
-                  weightLayoutName(desc.layout)));
-}
-
-static Status checkState(const StateDesc &state, std::string_view where) {
-  // So that sums of sizes cannot wrap.
-  constexpr uint64_t kMostBytes = uint64_t(1) << 48;
-  if (state.ratio < 1 || state.rows == 0 || state.rowBytes == 0 ||
-      state.rows > kMostBytes / state.rowBytes)
-    return invalidInput(fmt::format(
-        "{}: state {} has {} rows of {} bytes, one for {} tokens", where,
-        state.name, state.rows, state.rowBytes, state.ratio));
-  return Status::ok();
-}
-
 Result<Plan> planFromJson(std::string_view text, std::string_view where) {
   DS4_ASSIGN(Json json, parseJson(text, where));
   DS4_ASSIGN(Plan plan, fromJson<Plan>(json, where));
-  for (const WeightDesc &weight : plan.weights)
-    DS4_TRY(checkWeight(weight, where));
-  for (const StateDesc &state : plan.states)
-    DS4_TRY(checkState(state, where));
-  PlanNames names(plan);
-  for (const Function &function : plan.functions)
-    DS4_TRY(checkFunction(function, names, where));
+  DS4_TRY(checkPlan(plan, where));
   return plan;
 }
 
@@ -634,71 +416,6 @@ Result<Manifest> manifestFromJson(std::string_view text,
                     "rebuild the bundle with its ds4c",
                     where, version->dump(), kBundleVersion));
   return fromJson<Manifest>(json, where);
-}
-
-const Function *Plan::find(std::string_view name) const {
-  auto it = std::ranges::find(functions, name, &Function::name);
-  return it == functions.end() ? nullptr : &*it;
-}
-
-//===----------------------------------------------------------------------===//
-// Bundles on disk
-//===----------------------------------------------------------------------===//
-
-std::string contentHash(std::string_view bytes) {
-  XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-static Result<std::string> readFile(const std::filesystem::path &bundle,
-                                    std::string_view name) {
-  std::filesystem::path path = bundle / name;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (!file || (file.peek() != EOF && !(bytes << file.rdbuf())))
-    return ioError(fmt::format("cannot read {}: the bundle is incomplete, "
-                               "rebuild it with ds4c",
-                               path.string()));
-  return std::move(bytes).str();
-}
-
-static Status checkFile(const std::filesystem::path &bundle,
-                        const std::string &name, std::string_view hash) {
-  // Names come from the manifest; they must not lead out of the bundle.
-  std::filesystem::path relative = std::filesystem::path(name);
-  if (relative.is_absolute() ||
-      std::ranges::find(relative, std::filesystem::path("..")) !=
-          relative.end())
-    return invalidInput(fmt::format("{}/manifest.json names {}, which is not "
-                                    "inside the bundle",
-                                    bundle.string(), name));
-  DS4_ASSIGN(std::string bytes, readFile(bundle, name));
-  if (contentHash(bytes) != hash)
-    return invalidInput(fmt::format("{} was changed after ds4c wrote it: "
-                                    "rebuild the bundle",
-                                    (bundle / name).string()));
-  return Status::ok();
-}
-
-Result<Bundle> openBundle(const std::filesystem::path &path) {
-  std::error_code code;
-  if (!std::filesystem::is_directory(path, code))
-    return invalidInput(fmt::format("{} is not a bundle (a directory that ds4c "
-                                    "wrote)",
-                                    path.string()));
-  Bundle bundle;
-  bundle.path = path;
-  DS4_ASSIGN(std::string manifest, readFile(path, "manifest.json"));
-  DS4_ASSIGN(bundle.manifest,
-             manifestFromJson(manifest, (path / "manifest.json").string()));
-  DS4_TRY(checkFile(path, "plan.json", bundle.manifest.planHash));
-  DS4_ASSIGN(std::string plan, readFile(path, "plan.json"));
-  DS4_ASSIGN(bundle.plan, planFromJson(plan, (path / "plan.json").string()));
-  for (const UnitDesc &unit : bundle.manifest.units)
-    DS4_TRY(checkFile(path, unit.file, unit.hash));
-  for (const ObjectDesc &object : bundle.manifest.objects)
-    DS4_TRY(checkFile(path, object.file, object.hash));
-  return bundle;
 }
 
 } // namespace ds4
