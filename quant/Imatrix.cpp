@@ -10,7 +10,7 @@
 namespace ds4::quant {
 
 static constexpr const char *kSum2 = ".in_sum2", *kCounts = ".counts",
-                            *kMoment = ".in_moment", *kCross = ".in_cross";
+                            *kMoment = ".in_moment";
 
 std::vector<float> InputStatistics::importance(uint64_t matrix) const {
   std::vector<float> mean;
@@ -141,33 +141,16 @@ Imatrix::statistics(const std::string &name, uint64_t columns,
     stats.block = moment->dims[0];
     if (moment->elements() != stats.block * columns * matrices)
       return mismatch(moment->elements());
-    if (const GgufTensor *cross = gguf->findTensor(name + kCross)) {
-      if (cross->dims != moment->dims)
-        return mismatch(cross->elements());
-      stats.crossed = true;
-    }
   }
   result = std::move(stats);
   return result;
 }
 
-Result<std::vector<float>> Imatrix::products(const std::string &tensor,
-                                             const InputStatistics &statistics,
-                                             uint64_t matrix) const {
-  const uint64_t size = statistics.columns * statistics.block;
-  return floats(*gguf->findTensor(tensor), matrix * size, size);
-}
-
 Result<std::vector<float>> Imatrix::moments(const std::string &name,
                                             const InputStatistics &statistics,
                                             uint64_t matrix) const {
-  return products(name + kMoment, statistics, matrix);
-}
-
-Result<std::vector<float>> Imatrix::cross(const std::string &name,
-                                          const InputStatistics &statistics,
-                                          uint64_t matrix) const {
-  return products(name + kCross, statistics, matrix);
+  const uint64_t size = statistics.columns * statistics.block;
+  return floats(*gguf->findTensor(name + kMoment), matrix * size, size);
 }
 
 } // namespace ds4::quant

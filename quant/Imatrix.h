@@ -23,18 +23,15 @@ struct InputStatistics {
   std::vector<float> sum2;   ///< [matrices, columns]: x_i^2
   /// The file has moments, within blocks of this many columns; 0: it has none.
   uint64_t block = 0;
-  /// The file has products with the inputs of a reference, in such blocks.
-  bool crossed = false;
 
   /// Mean square of each column; empty if the matrix met no input.
   std::vector<float> importance(uint64_t matrix) const;
 };
 
 /// A file of statistics. The GGUF form holds tensors NAME.in_sum2 [columns,
-/// matrices], NAME.counts [1, matrices] and, of ours, NAME.in_moment and
-/// NAME.in_cross [block, columns, matrices]; a tensor's numbers are read when
-/// they are asked for. The legacy form (.imatrix, .dat) holds means of squares
-/// alone.
+/// matrices], NAME.counts [1, matrices] and, of ours, NAME.in_moment [block,
+/// columns, matrices]; a tensor's numbers are read when they are asked for. The
+/// legacy form (.imatrix, .dat) holds means of squares alone.
 class Imatrix {
 public:
   static Result<Imatrix> open(const std::filesystem::path &path);
@@ -51,16 +48,9 @@ public:
   Result<std::vector<float>> moments(const std::string &name,
                                      const InputStatistics &statistics,
                                      uint64_t matrix) const;
-  /// Of `crossed` ones likewise x_i y_j, y what a reference model read.
-  Result<std::vector<float>> cross(const std::string &name,
-                                   const InputStatistics &statistics,
-                                   uint64_t matrix) const;
 
 private:
   Status readLegacy(const std::filesystem::path &path);
-  Result<std::vector<float>> products(const std::string &tensor,
-                                      const InputStatistics &statistics,
-                                      uint64_t matrix) const;
   /// Part of a tensor's numbers.
   Result<std::vector<float>> floats(const GgufTensor &tensor, uint64_t first,
                                     uint64_t count) const;

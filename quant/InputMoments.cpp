@@ -16,22 +16,17 @@ static constexpr double kLayerInputs = 4;
 static constexpr double kDamping = 0.01, kNoise = 0.5;
 
 InputMoments::InputMoments(uint64_t columns, uint64_t block,
-                           const Products &sums, double inputs,
-                           const Products &layer)
+                           std::span<const float> sums, double inputs,
+                           std::span<const float> layer)
     : count(columns), blockColumns(block), moments(columns * block),
-      cross(sums.cross.size()), factor(columns * block) {
-  assert(block > 0 && sums.moments.size() == moments.size());
-  assert(inputs > 0 || !layer.moments.empty());
+      factor(columns * block) {
+  assert(block > 0 && sums.size() == moments.size());
+  assert(inputs > 0 || !layer.empty());
   const double prior =
-      layer.moments.empty() ? 0 : kLayerInputs * static_cast<double>(block);
-  const auto mix = [&](std::span<const float> own, std::span<const float> all,
-                       std::vector<float> &mean) {
-    for (uint64_t i = 0; i < mean.size(); ++i)
-      mean[i] = static_cast<float>((own[i] + (prior > 0 ? prior * all[i] : 0)) /
-                                   (inputs + prior));
-  };
-  mix(sums.moments, layer.moments, moments);
-  mix(sums.cross, layer.cross, cross);
+      layer.empty() ? 0 : kLayerInputs * static_cast<double>(block);
+  for (uint64_t i = 0; i < moments.size(); ++i)
+    moments[i] = static_cast<float>(
+        (sums[i] + (prior > 0 ? prior * layer[i] : 0)) / (inputs + prior));
   double mean = 0;
   for (uint64_t i = 0; i < count; ++i)
     mean += moments[i * block + i % block];
@@ -40,40 +35,10 @@ InputMoments::InputMoments(uint64_t columns, uint64_t block,
       kDamping + kNoise * static_cast<double>(block) / (inputs + prior);
   const auto damping = static_cast<float>(
       std::max(share * mean / static_cast<double>(count), 1e-12));
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count; ++i)
     moments[i * block + i % block] += damping;
-    // As much here: what inputs do not tell leaves weights as they are.
-    if (!cross.empty())
-      cross[i * block + i % block] += damping;
-  }
   for (uint64_t first = 0; first < count; first += block)
     factorBlock(first, std::min(block, count - first));
-}
-
-std::vector<float> InputMoments::target(std::span<const float> row) const {
-  assert(row.size() == count);
-  std::vector<float> result(row.begin(), row.end());
-  if (cross.empty())
-    return result;
-  for (uint64_t first = 0; first < count; first += blockColumns) {
-    const uint64_t n = std::min(blockColumns, count - first);
-    // U^T (U (C w)).
-    std::vector<double> product(n), half(n), whole(n);
-    for (uint64_t i = 0; i < n; ++i)
-      for (uint64_t j = 0; j < n; ++j)
-        product[i] +=
-            static_cast<double>(cross[(first + i) * blockColumns + j]) *
-            row[first + j];
-    for (uint64_t i = 0; i < n; ++i)
-      for (uint64_t j = i; j < n; ++j)
-        half[i] += feedback(first + i)[j] * product[j];
-    for (uint64_t i = 0; i < n; ++i)
-      for (uint64_t j = i; j < n; ++j)
-        whole[j] += feedback(first + i)[j] * half[i];
-    for (uint64_t i = 0; i < n; ++i)
-      result[first + i] = static_cast<float>(whole[i]);
-  }
-  return result;
 }
 
 /// With columns in reverse, M = L L^T gives M^-1 = U^T U, where U = L^-1 in

@@ -10,23 +10,17 @@
 
 namespace ds4::quant {
 
-/// Sums of products, or means of them: [columns, block].
-struct Products {
-  std::span<const float> moments; ///< x_i x_j of inputs x
-  std::span<const float> cross;   ///< x_i y_j, y of a reference; or empty
-};
-
 /// Means of x_i x_j over inputs x, within blocks of columns. Made once a
 /// matrix, read by all rows.
 class InputMoments {
 public:
-  /// `sums` over `inputs` inputs of this matrix. `layer`, empty or the means of
-  /// all matrices of the tensor, stands in for what few inputs do not tell: it
-  /// weighs 4 block / (4 block + inputs). Then 0.01 + 0.5 block / (inputs + 4
-  /// block) of the mean diagonal is added to the diagonal; without `layer`
-  /// 0.01 + 0.5 block / inputs.
-  InputMoments(uint64_t columns, uint64_t block, const Products &sums,
-               double inputs, const Products &layer = {});
+  /// `sums` [columns, block] over `inputs` inputs of this matrix. `layer`,
+  /// empty or the means of all matrices of the tensor, stands in for what few
+  /// inputs do not tell: it weighs 4 block / (4 block + inputs). Then 0.01 +
+  /// 0.5 block / (inputs + 4 block) of the mean diagonal is added to the
+  /// diagonal; without `layer` 0.01 + 0.5 block / inputs.
+  InputMoments(uint64_t columns, uint64_t block, std::span<const float> sums,
+               double inputs, std::span<const float> layer = {});
 
   uint64_t columns() const { return count; }
   uint64_t block() const { return blockColumns; }
@@ -37,9 +31,6 @@ public:
   /// after it, and then costs (e / U_ii)^2.
   const float *feedback(uint64_t i) const { return &factor[i * blockColumns]; }
 
-  /// The row v whose products with inputs x are nearest to those of `row` with
-  /// the reference's y: M^-1 C w, C the means of x y^T. Without them `row`.
-  std::vector<float> target(std::span<const float> row) const;
   /// x^T M x.
   double quadraticForm(std::span<const float> x) const;
 
@@ -47,7 +38,7 @@ private:
   void factorBlock(uint64_t first, uint64_t size);
 
   uint64_t count, blockColumns;
-  std::vector<float> moments, cross, factor;
+  std::vector<float> moments, factor;
 };
 
 } // namespace ds4::quant

@@ -137,10 +137,10 @@ private:
     importance.clear();
   }
 
-  /// Whether moments are of use: to find codes, or what a row should be.
+  /// Whether moments are of use.
   bool searching() const {
     return options.search && statistics && statistics->block &&
-           (canSearch(report.to) || statistics->crossed);
+           canSearch(report.to);
   }
 
   Status loadStatistics() {
@@ -157,20 +157,8 @@ private:
     return Status::ok();
   }
 
-  struct MatrixProducts {
-    std::vector<float> moments, cross; ///< cross may be empty
-    Products view() const { return {moments, cross}; }
-  };
-
-  Result<MatrixProducts> productsOf(uint64_t matrix) const {
-    MatrixProducts products;
-    DS4_ASSIGN(products.moments,
-               options.imatrix->moments(tensor.name, *statistics, matrix));
-    if (statistics->crossed) {
-      DS4_ASSIGN(products.cross,
-                 options.imatrix->cross(tensor.name, *statistics, matrix));
-    }
-    return products;
+  Result<std::vector<float>> sumsOf(uint64_t matrix) const {
+    return options.imatrix->moments(tensor.name, *statistics, matrix);
   }
 
   /// Fills `layer`, for a tensor of several matrices.
@@ -182,18 +170,13 @@ private:
     if (matrices == 1 || !(inputs > 0))
       return Status::ok();
     std::vector<double> moment(columns * statistics->block);
-    std::vector<double> cross(statistics->crossed ? moment.size() : 0);
     for (uint64_t m = 0; m < matrices; ++m) {
-      DS4_ASSIGN(const MatrixProducts own, productsOf(m));
+      DS4_ASSIGN(const std::vector<float> own, sumsOf(m));
       for (size_t i = 0; i < moment.size(); ++i)
-        moment[i] += own.moments[i];
-      for (size_t i = 0; i < cross.size(); ++i)
-        cross[i] += own.cross[i];
+        moment[i] += own[i];
     }
     for (const double sum : moment)
-      layer.moments.push_back(static_cast<float>(sum / inputs));
-    for (const double sum : cross)
-      layer.cross.push_back(static_cast<float>(sum / inputs));
+      layer.push_back(static_cast<float>(sum / inputs));
     return Status::ok();
   }
 
@@ -201,11 +184,10 @@ private:
   Result<std::optional<InputMoments>> matrixMoments(uint64_t matrix) const {
     std::optional<InputMoments> result;
     const double inputs = statistics->counts[matrix];
-    if (!(inputs > 0) && layer.moments.empty())
+    if (!(inputs > 0) && layer.empty())
       return result;
-    DS4_ASSIGN(const MatrixProducts sums, productsOf(matrix));
-    result.emplace(columns, statistics->block, sums.view(), inputs,
-                   layer.view());
+    DS4_ASSIGN(const std::vector<float> sums, sumsOf(matrix));
+    result.emplace(columns, statistics->block, sums, inputs, layer);
     return result;
   }
 
@@ -246,7 +228,7 @@ private:
     std::vector<RowResult> results(count);
     parallelFor(count, options.threads, [&](uint64_t i) {
       const uint64_t matrix = (first + i * stride) / rowsPerMatrix;
-      std::vector<float> row = sourceRow(i);
+      const std::vector<float> row = sourceRow(i);
       const std::span<uint8_t> out(encoded.data() + i * rowBytes, rowBytes);
       const Floats rowBooks =
           Floats(books).subspan(matrix * bookSize, bookSize);
@@ -254,8 +236,6 @@ private:
           std::ranges::all_of(row, [](float x) { return std::isfinite(x); });
       if (!results[i].good)
         return;
-      if (moments)
-        row = moments->target(row);
       if (moments && canSearch(report.to))
         searchRow(report.to, rowBooks, row, *moments, out.data());
       else if (bookSize)
@@ -308,7 +288,7 @@ private:
   const uint64_t columns, rowsPerMatrix, matrices, bookSize;
   std::vector<std::vector<float>> importance; ///< [matrices]; may be empty
   std::optional<InputStatistics> statistics;
-  MatrixProducts layer;                ///< means over all matrices of several
+  std::vector<float> layer;            ///< means over all matrices of several
   std::optional<InputMoments> moments; ///< of the matrix in work
   std::vector<uint8_t> source, encoded;
 };

@@ -40,19 +40,18 @@ private:
 
 } // namespace
 
-/// Adds x_i y_j of each pair of vectors to `sums`, columns in blocks. A sum
-/// takes vectors in their order, however many come at a time. If `symmetric`,
-/// only tiles on and above the diagonal of a block are filled.
-static void addProducts(const Vectors &x, const Vectors &y, size_t width,
-                        size_t block, bool symmetric, double *sums) {
+/// Adds x_i x_j of each vector to `sums`, columns in blocks. A sum takes
+/// vectors in their order, however many come at a time. Only tiles on and above
+/// the diagonal of a block are filled.
+static void addProducts(const Vectors &x, size_t width, size_t block,
+                        double *sums) {
   constexpr size_t kTile = Tiles::kTile;
-  Tiles left(x.size(), std::min(block, width)), right = left;
+  Tiles tiles(x.size(), std::min(block, width));
   for (size_t first = 0; first < width; first += block) {
     const size_t size = std::min(block, width - first);
-    left.fill(x, first, size);
-    right.fill(y, first, size);
+    tiles.fill(x, first, size);
     for (size_t i = 0; i < size; i += kTile)
-      for (size_t j = symmetric ? i : 0; j < size; j += kTile) {
+      for (size_t j = i; j < size; j += kTile) {
         // A tile's sums stay in registers.
         double tile[kTile][kTile] = {};
         const size_t rows = std::min(kTile, size - i);
@@ -60,7 +59,7 @@ static void addProducts(const Vectors &x, const Vectors &y, size_t width,
         double *at = sums + (first + i) * block + j;
         for (size_t a = 0; a < rows; ++a)
           std::copy_n(at + a * block, cols, tile[a]);
-        const double *l = left.at(i), *r = right.at(j);
+        const double *l = tiles.at(i), *r = tiles.at(j);
         for (size_t t = 0; t < x.size(); ++t, l += kTile, r += kTile)
           for (size_t a = 0; a < kTile; ++a)
             for (size_t b = 0; b < kTile; ++b)
@@ -101,16 +100,6 @@ public:
     return values.data() + row * observation.rowElements +
            (isShared() ? 0 : i * observation.width);
   }
-  /// Which vector of a row is the one for what `i` is to `other`: null if there
-  /// is none.
-  const float *partner(size_t row, size_t i, const Rows &other) const {
-    if (chosen.empty() || isShared())
-      return vector(row, i);
-    for (size_t k = 0; k < each; ++k)
-      if (expert(row, k) == other.expert(row, i))
-        return vector(row, k);
-    return nullptr;
-  }
 
 private:
   const Observation &observation;
@@ -141,47 +130,26 @@ ImportanceMatrix::entryOf(const Observation &observation) {
 void ImportanceMatrix::add(const Observation &observation,
                            std::span<const float> rows,
                            std::span<const int32_t> chosen) {
-  addPair(observation, rows, chosen, {}, {});
-}
-
-void ImportanceMatrix::addPair(const Observation &observation,
-                               std::span<const float> rows,
-                               std::span<const int32_t> chosen,
-                               std::span<const float> others,
-                               std::span<const int32_t> othersChosen) {
-  const Rows ours(observation, rows, chosen);
-  const Rows theirs(observation, others, othersChosen);
-  if (ours.size() == 0)
+  const Rows given(observation, rows, chosen);
+  if (given.size() == 0)
     return;
-  const bool paired = !others.empty();
-  assert((!paired || theirs.size() == ours.size()) && "rows without partners");
   Entry &entry = entryOf(observation);
-  std::vector<Vectors> x(entry.experts), y(entry.experts);
-  for (size_t row = 0; row < ours.size(); ++row)
-    for (size_t i = 0; i < ours.vectors(); ++i) {
-      const size_t expert = ours.expert(row, i);
+  std::vector<Vectors> x(entry.experts);
+  for (size_t row = 0; row < given.size(); ++row)
+    for (size_t i = 0; i < given.vectors(); ++i) {
+      const size_t expert = given.expert(row, i);
       assert(expert < entry.experts &&
              "an expert that the weight does not have");
-      const float *partner = paired ? theirs.partner(row, i, ours) : nullptr;
-      if (paired && !partner)
-        continue;
-      x[expert].push_back(ours.vector(row, i));
-      y[expert].push_back(partner);
+      x[expert].push_back(given.vector(row, i));
     }
   const size_t width = entry.width, each = width * entry.block;
-  if (paired)
-    entry.cross.resize(entry.moments.size());
   for (size_t expert = 0; expert < entry.experts; ++expert) {
     addSquares(x[expert],
                std::span(entry.squares).subspan(expert * width, width));
     entry.counts[expert] += x[expert].size();
-    if (!entry.block || x[expert].empty())
-      continue;
-    addProducts(x[expert], x[expert], width, entry.block, /*symmetric=*/true,
-                entry.moments.data() + expert * each);
-    if (paired)
-      addProducts(x[expert], y[expert], width, entry.block,
-                  /*symmetric=*/false, entry.cross.data() + expert * each);
+    if (entry.block && !x[expert].empty())
+      addProducts(x[expert], width, entry.block,
+                  entry.moments.data() + expert * each);
   }
 }
 
@@ -228,9 +196,6 @@ Status ImportanceMatrix::write(const std::filesystem::path &path,
       DS4_TRY(add(name + ".in_moment",
                   {entry.block, entry.width, entry.experts},
                   [&entry = entry] { return mirrored(entry); }));
-    if (!entry.cross.empty())
-      DS4_TRY(add(name + ".in_cross", {entry.block, entry.width, entry.experts},
-                  floats(entry.cross)));
   }
   return writer.write(path);
 }

@@ -30,8 +30,6 @@ public:
     /// the end of a cut block. Symmetric blocks: tiles below the diagonal are
     /// not filled.
     std::vector<double> moments;
-    /// After addPair the same of x_i y_j, in full, else empty.
-    std::vector<double> cross;
   };
 
   /// Moments within blocks of at most `block` columns; 0: none. They take
@@ -43,14 +41,6 @@ public:
   void add(const Observation &observation, std::span<const float> rows,
            std::span<const int32_t> chosen);
 
-  /// The same where `others` are rows of a reference model at the same places:
-  /// the weight reads x, and should read y. A vector of an expert counts only
-  /// if the reference gave that token to the same expert or has one vector for
-  /// all. Not mixed with add() for one weight.
-  void addPair(const Observation &observation, std::span<const float> rows,
-               std::span<const int32_t> chosen, std::span<const float> others,
-               std::span<const int32_t> othersChosen);
-
   /// By the name of the weight; only weights that were read at all.
   const std::map<std::string, Entry> &entries() const { return all; }
 
@@ -61,9 +51,9 @@ public:
   };
 
   /// Writes a GGUF file: for each weight `NAME.in_sum2` f32 [experts, width],
-  /// `NAME.counts` f32 [experts, 1] and with moments `NAME.in_moment` and
-  /// `NAME.in_cross` f32 [experts, width, block] (outermost first), and where
-  /// the text came from in the metadata. Errors: nothing was collected, writing
+  /// `NAME.counts` f32 [experts, 1] and with moments `NAME.in_moment` f32
+  /// [experts, width, block] (outermost first), and where the text came from in
+  /// the metadata. Errors: nothing was collected, writing
   /// fails.
   Status write(const std::filesystem::path &path, const Origin &origin) const;
 

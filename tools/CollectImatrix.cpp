@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <numeric>
 
 namespace ds4 {
@@ -19,8 +18,6 @@ namespace {
 
 /// Logits of a piece of a chunk; they are not looked at.
 constexpr uint64_t kLogitBytes = 64 << 20;
-/// Rows of a reference that wait for their partners.
-constexpr uint64_t kReferenceBytes = 1 << 30;
 
 /// Tokens to feed at a time, and whether to ask for their logits.
 struct Piece {
@@ -28,18 +25,13 @@ struct Piece {
   bool logits;
 };
 
-Result<Piece> choosePiece(const Session &session, uint32_t chunkTokens,
-                          bool paired) {
-  uint64_t rowBytes = 0;
-  bool all = true;
+Result<Piece> choosePiece(const Session &session, uint32_t chunkTokens) {
+  bool observed = false, all = true;
   for (const Function &function : session.plan().functions) {
-    uint64_t bytes = 0;
-    for (const Observation &it : function.observations)
-      bytes += it.rowElements * sizeof(float);
-    rowBytes = std::max(rowBytes, bytes);
+    observed |= !function.observations.empty();
     all &= function.outputs == function.capacity;
   }
-  if (rowBytes == 0)
+  if (!observed)
     return invalidInput("the bundle does not name the inputs of linears: "
                         "compile it with ds4c --imatrix=true");
   if (session.context() < chunkTokens)
@@ -50,8 +42,6 @@ Result<Piece> choosePiece(const Session &session, uint32_t chunkTokens,
   uint64_t tokens = chunkTokens;
   if (all)
     tokens = std::min(tokens, kLogitBytes / (session.vocab() * sizeof(float)));
-  if (paired)
-    tokens = std::min(tokens, kReferenceBytes / rowBytes);
   return Piece{static_cast<uint32_t>(std::max<uint64_t>(tokens, 1)), all};
 }
 
@@ -64,50 +54,6 @@ Status forward(Session &session, std::span<const TokenId> ids,
   return Status::ok();
 }
 
-/// What the linears of the reference read in a piece, by weight.
-class ReferenceRows {
-public:
-  void attach(Session &session) {
-    session.hooks.observe = [this](const Observation &observation, const Step &,
-                                   std::span<const float> rows,
-                                   std::span<const int32_t> chosen) {
-      Inputs &inputs = all[observation.weight];
-      inputs.rows.insert(inputs.rows.end(), rows.begin(), rows.end());
-      inputs.chosen.insert(inputs.chosen.end(), chosen.begin(), chosen.end());
-    };
-  }
-  void clear() { all.clear(); }
-
-  /// Adds rows of the model with the reference's next rows. Steps of the two
-  /// may be cut differently.
-  void addTo(ImportanceMatrix &matrix, const Observation &observation,
-             std::span<const float> rows, std::span<const int32_t> chosen) {
-    Inputs &inputs = all[observation.weight];
-    if (inputs.rows.size() < inputs.firstRow + rows.size() ||
-        inputs.chosen.size() < inputs.firstChosen + chosen.size()) {
-      missing = observation.weight;
-      return;
-    }
-    matrix.addPair(
-        observation, rows, chosen,
-        std::span(inputs.rows).subspan(inputs.firstRow, rows.size()),
-        std::span(inputs.chosen).subspan(inputs.firstChosen, chosen.size()));
-    inputs.firstRow += rows.size();
-    inputs.firstChosen += chosen.size();
-  }
-  /// A weight whose rows the reference does not have; else empty.
-  const std::string &missingWeight() const { return missing; }
-
-private:
-  struct Inputs {
-    std::vector<float> rows;
-    std::vector<int32_t> chosen;
-    size_t firstRow = 0, firstChosen = 0; ///< of the next rows
-  };
-  std::map<std::string, Inputs> all;
-  std::string missing;
-};
-
 std::string momentsText(uint32_t block) {
   if (block == kWholeRows)
     return ", moments within whole rows";
@@ -117,45 +63,25 @@ std::string momentsText(uint32_t block) {
 
 } // namespace
 
-Status collectImatrix(Session &session, Session *reference,
-                      const Tokenizer &tokenizer, const RunOptions &options) {
+Status collectImatrix(Session &session, const Tokenizer &tokenizer,
+                      const RunOptions &options) {
   DS4_ASSIGN(const TextChunks chunks,
              readTextChunks(tokenizer, options.text, options.chunkTokens,
                             options.chunks, options.special));
-  DS4_ASSIGN(const Piece piece,
-             choosePiece(session, chunks.length, reference != nullptr));
+  DS4_ASSIGN(const Piece piece, choosePiece(session, chunks.length));
   ImportanceMatrix matrix(options.moments);
-  ReferenceRows others;
-  if (reference) {
-    DS4_TRY(choosePiece(*reference, chunks.length, true));
-    reference->hooks.cancelled = interrupted;
-    others.attach(*reference);
-  }
   session.hooks.cancelled = interrupted;
   session.hooks.observe = [&](const Observation &observation, const Step &,
                               std::span<const float> rows,
                               std::span<const int32_t> chosen) {
-    if (reference)
-      others.addTo(matrix, observation, rows, chosen);
-    else
-      matrix.add(observation, rows, chosen);
+    matrix.add(observation, rows, chosen);
   };
   const auto runChunk = [&](std::span<const TokenId> chunk) -> Status {
     DS4_TRY(session.rollback(0));
-    if (reference)
-      DS4_TRY(reference->rollback(0));
     for (size_t first = 0; first < chunk.size(); first += piece.tokens) {
       const auto ids = chunk.subspan(
           first, std::min<size_t>(piece.tokens, chunk.size() - first));
-      others.clear();
-      if (reference)
-        DS4_TRY(forward(*reference, ids, piece));
       DS4_TRY(forward(session, ids, piece));
-      if (!others.missingWeight().empty())
-        return invalidInput(fmt::format(
-            "the model of --against has no rows for {}: both must be of one "
-            "architecture, and their bundles made with the same profile",
-            others.missingWeight()));
     }
     return Status::ok();
   };
@@ -170,8 +96,6 @@ Status collectImatrix(Session &session, Session *reference,
     }
   }
   session.hooks.observe = nullptr;
-  if (reference)
-    reference->hooks.observe = nullptr;
   const std::string dataset =
       options.text == "-"
           ? "standard input"

@@ -9,11 +9,10 @@
 
 namespace ds4 {
 
-/// With `reference`, a session of the model that this one should be like,
-/// products of both models' inputs too. Error: a bundle names no inputs of
-/// linears, or what forward() and the writer refuse. Nothing is written then.
-Status collectImatrix(Session &session, Session *reference,
-                      const Tokenizer &tokenizer, const RunOptions &options);
+/// Error: the bundle names no inputs of linears, or what forward() and the
+/// writer refuse. Nothing is written then.
+Status collectImatrix(Session &session, const Tokenizer &tokenizer,
+                      const RunOptions &options);
 
 } // namespace ds4
 

@@ -55,8 +55,6 @@ looking inside
                      llama.cpp; the bundle needs ds4c --imatrix=true
   --moments=N|full   with it: products of inputs within blocks of N columns,
                      for ds4quant --search=better (8 N bytes an input)
-  --against=MODEL.gguf --against-bundle=BUNDLE    with --moments: products
-                     with what the original model's linears read, too
   --text=FILE        the text; --chunk-size=N --chunks=N as in eval --help
   --special          names of special tokens in the text count
   --trace=FILE       time of each launch, by op and layer, for chrome://tracing
@@ -134,8 +132,6 @@ RunCommand parseRunOptions(int argc, char **argv) {
       ->check(CLI::Range(1, 1 << 20) | CLI::IsMember({"full"}));
   app.add_option("--text", it.text);
   app.add_flag("--special", it.special);
-  app.add_option("--against", it.against);
-  app.add_option("--against-bundle", it.againstBundle);
   addChunkOptions(app, it);
   app.add_option("--trace", it.traceFile);
   app.add_flag("--print-bundle", it.printBundle);
@@ -214,14 +210,8 @@ RunCommand parseRunOptions(int argc, char **argv) {
                     "--collect-imatrix");
   if (it.imatrix.empty() != it.text.empty())
     return badUsage("--collect-imatrix=FILE and --text=FILE go together");
-  if ((it.moments || it.special || !it.against.empty()) && it.imatrix.empty())
-    return badUsage("--moments, --special and --against belong to "
-                    "--collect-imatrix");
-  if (it.against.empty() != it.againstBundle.empty())
-    return badUsage("--against=MODEL.gguf and --against-bundle=BUNDLE go "
-                    "together");
-  if (!it.against.empty() && !it.moments)
-    return badUsage("--against needs --moments");
+  if ((it.moments || it.special) && it.imatrix.empty())
+    return badUsage("--moments and --special belong to --collect-imatrix");
   if (it.interactive && it.prompt == "-")
     return badUsage("-p - and -i both read standard input");
   if (it.logitsHash &&

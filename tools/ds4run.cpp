@@ -24,17 +24,6 @@ static Result<bool> check(Session &session, const RunOptions &options) {
   return report.good();
 }
 
-static Status collect(Session &session, const Tokenizer &tokenizer,
-                      const RunOptions &options) {
-  if (options.against.empty())
-    return collectImatrix(session, nullptr, tokenizer, options);
-  DS4_ASSIGN(Bundle bundle, openBundle(options.againstBundle));
-  DS4_ASSIGN(const Gguf file, Gguf::open(options.against));
-  DS4_ASSIGN(std::unique_ptr<Session> reference,
-             openSession(std::move(bundle), file, options));
-  return collectImatrix(session, reference.get(), tokenizer, options);
-}
-
 /// Returns whether all is well; errors are for the user.
 static Result<bool> run(const RunOptions &options) {
   if (options.bench) {
@@ -67,7 +56,7 @@ static Result<bool> run(const RunOptions &options) {
   if (!options.gold.empty()) {
     DS4_ASSIGN(good, check(*session, options));
   } else if (!options.imatrix.empty()) {
-    DS4_TRY(collect(*session, *tokenizer, options));
+    DS4_TRY(collectImatrix(*session, *tokenizer, options));
   } else {
     DS4_TRY(generate(*session, *tokenizer, options));
   }

@@ -41,7 +41,7 @@ std::vector<float> correlatedInputs(uint64_t block) {
 
 InputMoments momentsOf(uint64_t block) {
   const std::vector<float> sums = correlatedInputs(block);
-  return InputMoments(kColumns, block, {sums, {}}, kInputs);
+  return InputMoments(kColumns, block, sums, kInputs);
 }
 
 /// The diagonal.

@@ -155,27 +155,6 @@ TEST_F(ImportanceMatrixFile, HasMomentsOfWholeRows) {
   }
 }
 
-TEST_F(ImportanceMatrixFile, HasProductsWithAReference) {
-  ImportanceMatrix matrix(2);
-  // Experts 2 and 0 here, 0 and 1 there: one vector has a partner.
-  const Observation own = observationOf("own", 2, 4, 2, 3);
-  matrix.addPair(own, std::vector<float>{1, 2, 3, 4},
-                 std::vector<int32_t>{2, 0}, std::vector<float>{5, 6, 7, 8},
-                 std::vector<int32_t>{0, 1});
-  // One vector for all experts has the reference's as a partner.
-  const Observation shared = observationOf("shared", 2, 2, 1, 2);
-  matrix.addPair(shared, std::vector<float>{1, 2}, std::vector<int32_t>{1},
-                 std::vector<float>{3, 4}, std::vector<int32_t>{0});
-  ASSERT_TRUE(matrix.write(path, {}));
-  EXPECT_EQ(values("own.counts", {1, 3}), (std::vector<float>{1, 0, 0}));
-  EXPECT_EQ(values("own.in_moment", {2, 2, 3}),
-            (std::vector<float>{9, 12, 12, 16, 0, 0, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(values("own.in_cross", {2, 2, 3}),
-            (std::vector<float>{15, 18, 20, 24, 0, 0, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(values("shared.in_cross", {2, 2, 2}),
-            (std::vector<float>{0, 0, 0, 0, 3, 4, 6, 8}));
-}
-
 TEST(ImportanceMatrix, RefusesToWriteNothing) {
   Status written = ImportanceMatrix().write("/nonexistent/x", {});
   ASSERT_FALSE(written);
