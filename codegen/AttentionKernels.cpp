@@ -51,8 +51,11 @@ static LogicalResult describeHadamard(HadamardOp op, KernelSpec &spec) {
                             << " values; the kernel keeps at most 4096 in LDS";
   const unsigned bits = llvm::Log2_64(n);
   const int64_t group = int64_t(1) << (bits + 1) / 2, stride = n / group;
-  const int64_t blockVectors = std::clamp<int64_t>(32 / stride, 1, vectors);
   spec.block = threadsFor(spec, 32, 1);
+  // A lane a vector's stride; in the tail of a launch the whole block.
+  const int64_t lanes =
+      isForGpu(op) && 4 * n * spec.block / stride <= 24576 ? spec.block : 32;
+  const int64_t blockVectors = std::clamp<int64_t>(lanes / stride, 1, vectors);
   spec.gridX = static_cast<uint32_t>(llvm::divideCeil(vectors, blockVectors));
   spec.tile = blockVectors * n;
   spec.local = true;
@@ -66,7 +69,41 @@ static LogicalResult describeHadamard(HadamardOp op, KernelSpec &spec) {
   return success();
 }
 
+/// Constants and arguments of both kernels of ds4.index_score, which `blocks`
+/// blocks do in turns.
+static void describeScores(KernelSpec &spec, IndexScoreOp op, int64_t blocks) {
+  spec.gridX = static_cast<uint32_t>(blocks);
+  spec.constant("kHeads", dim(op.getQ(), 1))
+      .constant("kDim", dim(op.getQ(), 2));
+  describeState(spec, op.getKeys().getType());
+  spec.constant("kWindow", op.getRatio())
+      .constant("kTopK", op.getTopK())
+      .constantF("kScale", op.getScale().convertToFloat())
+      .constant("kBlocks", blocks);
+  spec.args = {op.getQ(), op.getWeights(), op.getKeys(), op.getResult()};
+}
+
+/// Heads spread over the waves of a block (ops/index_tiles.hip).
+static bool spreadHeads(IndexScoreOp op, KernelSpec &spec) {
+  constexpr int64_t kThreads = 256, kTile = 32;
+  const StateType keys = op.getKeys().getType();
+  const int64_t width = keys.getWidth();
+  const int64_t ldsBytes =
+      kTile * 4 * (width + 4 + static_cast<int64_t>(dim(op.getQ(), 1)));
+  if (!isForGpu(op) || width % 32 != 0 || ldsBytes > 40960 ||
+      (spec.placement.threads && spec.placement.threads != kThreads))
+    return false;
+  spec.kernel = "index_tiles";
+  spec.block = spec.mostThreads = kThreads;
+  describeScores(
+      spec, op,
+      std::min<int64_t>(llvm::divideCeil(keys.getRows(), kTile), 256));
+  return true;
+}
+
 static LogicalResult describeIndexScore(IndexScoreOp op, KernelSpec &spec) {
+  if (spreadHeads(op, spec))
+    return success();
   const StateType keys = op.getKeys().getType();
   // A thread keeps its decoded key in LDS.
   const int64_t keyBytes = (keys.getWidth() | 1) * 4;
@@ -76,26 +113,72 @@ static LogicalResult describeIndexScore(IndexScoreOp op, KernelSpec &spec) {
     return op.emitOpError() << "has keys of " << keys.getWidth()
                             << " values; 32 of them do not fit into LDS";
   // Enough blocks to fill a device; each does several rows of a long cache.
-  const int64_t blocks =
-      std::min<int64_t>(llvm::divideCeil(keys.getRows(), spec.block), 128);
-  spec.gridX = static_cast<uint32_t>(blocks);
-  spec.constant("kHeads", dim(op.getQ(), 1))
-      .constant("kDim", dim(op.getQ(), 2));
-  describeState(spec, keys);
-  spec.constant("kWindow", op.getRatio())
-      .constant("kTopK", op.getTopK())
-      .constantF("kScale", op.getScale().convertToFloat())
-      .constant("kBlocks", blocks);
-  spec.args = {op.getQ(), op.getWeights(), op.getKeys(), op.getResult()};
+  describeScores(
+      spec, op,
+      std::min<int64_t>(llvm::divideCeil(keys.getRows(), spec.block), 128));
   return success();
 }
 
+/// The list of rows that a query sees, for both ways of cutting attention.
+static void describeList(KernelSpec &spec, AttendOp op) {
+  const StateType ring = op.getRing().getType();
+  const auto compressed =
+      op.getCompressed() ? cast<StateType>(op.getCompressed().getType()) : ring;
+  spec.constant("kHeads", dim(op.getQ(), 1))
+      .constant("kDim", dim(op.getQ(), 2))
+      .constant("kWindow", op.getWindow())
+      .constant("kRingRows", ring.getRows())
+      .constant("kRingBytes", ring.getRowBytes())
+      .constant("kRingStorage", static_cast<int64_t>(ring.getStorage()))
+      .constant("kCompressed", op.getCompressed() ? op.getRatio() : 0)
+      .constant("kRowBytes", compressed.getRowBytes())
+      .constant("kStorage", static_cast<int64_t>(compressed.getStorage()))
+      .constant("kSelected", op.getSelected() ? dim(op.getSelected(), 1) : 0)
+      .constantF("kScale", op.getScale().convertToFloat());
+}
+
+/// Tiles in blocks of their own (ops/attend_tiles.hip), for steps of few tokens
+/// on a GPU; false: the shape is not made for it.
+static bool spreadTiles(AttendOp op, KernelSpec &spec) {
+  constexpr int64_t kTile = 32, kMostTokens = 16, kMostTiles = 256;
+  const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
+  const int64_t blockHeads = heads % 8 == 0 ? 8 : 4;
+  const int64_t panels = size > 256 ? 2 : 1;
+  int64_t listed = 0;
+  if (op.getCompressed())
+    listed = cast<StateType>(op.getCompressed().getType()).getRows();
+  if (op.getSelected())
+    listed = std::min(listed, dim(op.getSelected(), 1));
+  const auto listTiles = static_cast<int64_t>(llvm::divideCeil(listed, kTile));
+  const int64_t window = static_cast<int64_t>(op.getWindow());
+  const int64_t tiles = (window + kTile - 2) / kTile + 1 + listTiles;
+  if (!isForGpu(op) || spec.gridY >= kMostTokens || heads % blockHeads != 0 ||
+      size % 64 != 0 || size > 512 || tiles > kMostTiles)
+    return false;
+  spec.kernel = "attend_merge";
+  spec.block = 256;
+  spec.gridX = static_cast<uint32_t>(heads / blockHeads);
+  spec.tile = blockHeads * size;
+  spec.scratchBytes = spec.gridY * tiles * heads * (size + 2) * sizeof(float);
+  describeList(spec, op);
+  spec.constant("kBlockHeads", blockHeads)
+      .constant("kListTiles", listTiles)
+      .constant("kPanels", panels);
+  spec.spread = std::make_shared<KernelSpec>(spec);
+  spec.spread->kernel = "attend_tiles";
+  spec.spread->gridX *= static_cast<uint32_t>(tiles);
+  spec.spread->args = {op.getQ(), op.getKv(), op.getRing(), op.getCompressed(),
+                       op.getSelected()};
+  spec.args = {op.getSinks(), op.getResult()};
+  return true;
+}
+
 static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
+  if (spreadTiles(op, spec))
+    return success();
   const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
   // Two heads a wave share what is read of a tile; waves share its decoding.
-  // A GPU has more multiprocessors than a step of few tokens has blocks so.
-  const bool few = isForGpu(op) && spec.gridY < 16;
-  const int64_t waveHeads = heads % 2 == 0 && !few ? 2 : 1;
+  const int64_t waveHeads = heads % 2 == 0 ? 2 : 1;
   int64_t waves = 8;
   while (heads / waveHeads % waves != 0)
     --waves;
@@ -115,25 +198,12 @@ static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
   spec.gridX = static_cast<uint32_t>(heads / (waveHeads * waves));
   spec.tile = waveHeads * waves * size;
 
-  const StateType ring = op.getRing().getType();
-  const auto compressed =
-      op.getCompressed() ? cast<StateType>(op.getCompressed().getType()) : ring;
-  spec.constant("kHeads", heads)
-      .constant("kDim", size)
-      .constant("kWaveHeads", waveHeads)
+  describeList(spec, op);
+  spec.constant("kWaveHeads", waveHeads)
       .constant("kBlockHeads", waveHeads * waves)
-      .constant("kWindow", op.getWindow())
-      .constant("kRingRows", ring.getRows())
-      .constant("kRingBytes", ring.getRowBytes())
-      .constant("kRingStorage", static_cast<int64_t>(ring.getStorage()))
-      .constant("kCompressed", op.getCompressed() ? op.getRatio() : 0)
-      .constant("kRowBytes", compressed.getRowBytes())
-      .constant("kStorage", static_cast<int64_t>(compressed.getStorage()))
-      .constant("kSelected", op.getSelected() ? dim(op.getSelected(), 1) : 0)
       .constant("kLoadRows",
                 isForGpu(op) ? std::min<int64_t>(8, 32 / waves) : 1)
-      .constant("kPanels", panels)
-      .constantF("kScale", op.getScale().convertToFloat());
+      .constant("kPanels", panels);
   spec.args = {op.getQ(),     op.getKv(),         op.getRing(),
                op.getSinks(), op.getCompressed(), op.getSelected(),
                op.getResult()};
@@ -218,7 +288,8 @@ void addAttentionKernels(KernelTable &kernels) {
     spec.block = threadsFor(spec, rows > 1024 ? 256 : 32, 8);
     spec.constant("kRows", rows)
         .constant("kTopK", op.getK())
-        .constant("kWindow", op.getRatio());
+        .constant("kWindow", op.getRatio())
+        .constant("kScan", isForGpu(op) && spec.block == 256 && rows < 65536);
     spec.args = {op.getScores(), op.getResult()};
     spec.reportsNan = true;
     return success();

@@ -66,8 +66,15 @@ public:
   /// always last. A null value is a null pointer.
   llvm::SmallVector<mlir::Value> args;
   /// What blocks of their own do before this body, if it is the first of its
-  /// launch: work that is too much for the one block that does the rest.
+  /// launch: spread->gridX / gridX neighbouring blocks for each of its blocks,
+  /// which the one that finishes last of them then does.
   std::shared_ptr<KernelSpec> spread{};
+  /// The body calls wait_for_previous() itself, when it has begun to read its
+  /// weights.
+  bool waits = false;
+  /// Scratch memory of the launch, bytes. Bodies that have some get its pointer
+  /// behind `args`; its contents are undefined before, and lost after.
+  uint64_t scratchBytes = 0;
   /// The kernel takes a StepStatus pointer before the step (selections).
   bool reportsNan = false;
 

@@ -20,7 +20,21 @@ using namespace ir;
 uint32_t LaunchPart::blocks() const {
   uint32_t sum = 0;
   for (const LaunchHead &head : heads)
+    sum += head.blocks();
+  return sum;
+}
+
+uint32_t LaunchPart::arrivals() const {
+  uint32_t sum = 0;
+  for (const LaunchHead &head : heads)
     sum += head.body.gridX;
+  return sum;
+}
+
+uint32_t LaunchPart::tickets() const {
+  uint32_t sum = !tail.empty() && arrivals() > 1;
+  for (const LaunchHead &head : heads)
+    sum += head.tickets();
   return sum;
 }
 
@@ -28,6 +42,8 @@ std::vector<const KernelSpec *> LaunchSpec::bodies() const {
   std::vector<const KernelSpec *> all;
   for (const LaunchPart &part : parts) {
     for (const LaunchHead &head : part.heads) {
+      if (head.body.spread)
+        all.push_back(head.body.spread.get());
       all.push_back(&head.body);
       for (const KernelSpec &follower : head.followers)
         all.push_back(&follower);
@@ -81,7 +97,7 @@ LogicalResult LaunchBuilder::collect() {
     FailureOr<KernelSpec> body = kernelFor(op);
     if (failed(body))
       return failure();
-    if (body->reportsNan)
+    if (body->reportsNan || (body->spread && body->spread->reportsNan))
       spec.selection = op;
     preferred.try_emplace(op, std::move(*body));
   }
@@ -133,11 +149,6 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
     FailureOr<KernelSpec> body = kernelFor(op, {spec.threads, 0});
     if (failed(body))
       return failure();
-    if (const std::shared_ptr<KernelSpec> spread = body->spread) {
-      part.heads.push_back({*spread, {}});
-      part.tail.push_back(std::move(*body));
-      return success();
-    }
     headOf[op] = part.heads.size();
     part.heads.push_back({std::move(*body), {}});
     return success();
@@ -168,10 +179,11 @@ LogicalResult LaunchBuilder::finish() {
     for (Value value : body->args)
       if (value && known.insert(storageOf(value)).second)
         spec.args.push_back(storageOf(value));
+    spec.scratchBytes = std::max(spec.scratchBytes, body->scratchBytes);
   }
   for (const LaunchPart &part : spec.parts) {
     spec.gridX += part.blocks();
-    spec.ticketParts += part.takesTickets();
+    spec.tickets += part.tickets();
   }
   return success();
 }
@@ -195,6 +207,7 @@ FailureOr<LaunchSpec> LaunchBuilder::build() {
     }
   }
   spec.gridY = llvm::divideCeil(spec.gridY, spec.columns);
+  spec.dependent = isForGpu(launch);
   // Rows of tokens are the most; a launch that has any walks those.
   spec.ratio = preferred.find(ops.front())->second.ratio;
   for (Operation *op : ops)

@@ -12,10 +12,16 @@
 namespace ds4::codegen {
 
 /// A body that runs over all its blocks, and the bodies that its blocks run
-/// afterwards, each on the tile that the block has written.
+/// afterwards, each on the tile that the block has written. With a spread
+/// (KernelSpec::spread) those are the blocks that finish last of their group.
 struct LaunchHead {
   KernelSpec body;
   std::vector<KernelSpec> followers; ///< of the tile
+
+  uint32_t blocks() const {
+    return body.spread ? body.spread->gridX : body.gridX;
+  }
+  uint32_t tickets() const { return body.spread ? body.gridX : 0; }
 };
 
 /// Heads side by side; then, in the block that finishes last, the tail's bodies
@@ -25,8 +31,11 @@ struct LaunchPart {
   std::vector<KernelSpec> tail;
 
   uint32_t blocks() const;
-  /// Whether blocks have to find out which is the last.
-  bool takesTickets() const { return !tail.empty() && blocks() > 1; }
+  /// Blocks that come to the tail.
+  uint32_t arrivals() const;
+  /// Tickets by which blocks find out which is the last of their group, and of
+  /// all that come to the tail.
+  uint32_t tickets() const;
 };
 
 struct LaunchSpec {
@@ -38,10 +47,14 @@ struct LaunchSpec {
   uint32_t columns = 1;
   /// Blocks of part 0 come first, then those of part 1, ....
   std::vector<LaunchPart> parts;
-  /// Distinct pointer arguments; behind them come the tickets (u32 [parts that
-  /// take them, gridY], zero), the status and the step.
+  /// Distinct pointer arguments; behind them come the tickets (u32 [tickets,
+  /// gridY], zero), scratch memory, the status and the step.
   std::vector<mlir::Value> args;
-  uint32_t ticketParts = 0;
+  uint32_t tickets = 0;
+  uint64_t scratchBytes = 0;
+  /// Blocks wait for the launches before themselves, so that it may begin early
+  /// (wait_for_previous() in ops/prelude.h).
+  bool dependent = false;
   mlir::Operation *selection = nullptr; ///< the op that may report a NaN
 
   std::vector<const KernelSpec *> bodies() const;

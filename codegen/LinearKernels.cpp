@@ -23,6 +23,33 @@ static void describeLayout(KernelSpec &spec, WeightType weight) {
       .constant("kPlane1", row.planes[1].begin);
 }
 
+/// Whether the waves of a block all do rows of one matrix of `out` rows and one
+/// column, so that they can share its vector, and meet.
+static bool shareVector(const KernelSpec &spec, int64_t out) {
+  const uint32_t waves =
+      spec.placement.threads ? spec.placement.threads / 32 : 8;
+  return spec.columns == 1 && out % waves == 0 && waves <= 8;
+}
+
+/// Whether segments have four whole parts (ops/layouts/row_parts.h).
+static bool haveParts(WeightType weight) {
+  return weight.getLayout() == WeightLayout::lanes &&
+         LaneRow::of(weight.getFormat(), weight.getRowElements())
+                     ->segmentBlocks %
+                 4 ==
+             0;
+}
+
+/// Whether rows go through LDS on their way to f32 products: those of codes,
+/// which would be loaded byte by byte.
+static bool stageRows(WeightType weight) {
+  constexpr uint64_t kMostBytes = 4096; // of 8 rows: 32 KB of LDS
+  return weightFormatInfo(weight.getFormat()).quantised &&
+         weight.getLayout() == WeightLayout::file &&
+         weight.getDeviceRowBytes() % 16 == 0 &&
+         weight.getDeviceRowBytes() <= kMostBytes;
+}
+
 /// Grid and constants of ops/products.h: `matrices` matrices of `out` rows a
 /// row of the domain. Waves do not depend on one another. On the host, where
 /// lanes meet at a price, a lane does 8 rows, and a block has two waves, so
@@ -31,8 +58,21 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
                            WeightType weight, int64_t out, int64_t matrices) {
   const bool int8 = isa<Q8Type>(x.getType());
   const bool gpu = isForGpu(op);
-  const int64_t laneRows = gpu ? 1 : 8;
-  const int64_t waveRows = (int8 ? 4 : 1) * laneRows;
+  int64_t laneRows = gpu ? 1 : 8, rowLanes = int8 ? 8 : 32;
+  const bool shares = gpu && shareVector(spec, out);
+  const bool staged = shares && !int8 && stageRows(weight);
+  const bool parts = shares && int8 && haveParts(weight);
+  // Which expert's rows they are, others must know first.
+  spec.waits = (staged || parts) && isa<LinearOp, GroupedLinearOp>(op);
+  if (parts) {
+    rowLanes = 32;
+    // Enough waves for every multiprocessor; then rather longer ones.
+    constexpr int64_t kWaves = 2048;
+    while (laneRows < 8 && matrices * out / (2 * laneRows) >= kWaves &&
+           out % (16 * laneRows) == 0)
+      laneRows *= 2;
+  }
+  const int64_t waveRows = 32 / rowLanes * laneRows;
   const int64_t waves = matrices * ((out + waveRows - 1) / waveRows);
   spec.format = weight.getFormat();
   spec.block = threadsFor(spec, waves * 32, gpu ? 8 : 2);
@@ -47,6 +87,8 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
       .constant("kRowBytes", weight.getDeviceRowBytes())
       .constant("kInt8", int8)
       .constant("kLaneRows", laneRows)
+      .constant("kRowLanes", rowLanes)
+      .constant("kStaged", staged)
       .constant("kBookLevels", weight.getBookLevels())
       .constant("kColumns", spec.columns);
   // With f32 activations every lane reads the same blocks: rows as in the file.
@@ -76,12 +118,18 @@ static void launchExperts(KernelSpec &spec, OpT op, Value x,
     spec.columns = static_cast<uint32_t>(dim(op.getExperts(), 0));
 }
 
-/// Vectors of x, a thread for each 32 values.
-static void launchBlocks(KernelSpec &spec, Value x) {
+/// Vectors of x, `lanes` threads for each 32 values.
+static void launchBlocks(KernelSpec &spec, Value x, int64_t lanes = 1) {
   const int64_t width = activationShape(x.getType()).back();
+  const int64_t blocks = rowElements(x) / 32;
   spec.constant("kWidth", width).constant("kVectors", rowElements(x) / width);
-  launchElements(spec, rowElements(x) / 32, /*perThread=*/1, /*waves=*/8,
-                 /*itemValues=*/32);
+  spec.block = threadsFor(spec, blocks * lanes, 8);
+  int64_t tile = spec.block / lanes;
+  if (spec.placement.tile)
+    tile = std::max<int64_t>(spec.placement.tile / 32, 1);
+  spec.gridX = static_cast<uint32_t>((blocks + tile - 1) / tile);
+  spec.tile = tile * 32;
+  spec.constant("kTile", tile);
   spec.local = true;
 }
 
@@ -103,8 +151,11 @@ void addLinearKernels(KernelTable &kernels) {
   });
 
   kernels.add<QuantizeOp>([](QuantizeOp op, KernelSpec &spec) {
-    launchBlocks(spec, op.getX());
-    spec.constant("kRotate", op.getRotations() ? 1 : 0);
+    // Lanes that meet are dear on the host.
+    const int64_t lanes = isForGpu(op) && !op.getRotations() ? 8 : 1;
+    launchBlocks(spec, op.getX(), lanes);
+    spec.constant("kRotate", op.getRotations() ? 1 : 0)
+        .constant("kLanes", lanes);
     spec.args = {op.getX(), op.getExperts(), op.getRotations(), op.getResult()};
     return success();
   });

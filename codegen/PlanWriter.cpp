@@ -9,6 +9,7 @@
 #include "passes/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,7 @@ private:
 
   /// Launch that made a value, of the function being written.
   llvm::DenseMap<Operation *, uint32_t> launchOf;
+  uint64_t valueBytes = 0; ///< of the arena, without scratch memory
   std::map<std::string, size_t> unitIndex;
   /// Every leaf's type and attributes by name: two leaves of one kind and name
   /// must agree.
@@ -214,10 +216,17 @@ LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
     addArgumentBytes(op, value, launch);
   }
   const uint32_t number = function.launches.size();
-  if (spec->ticketParts) {
+  if (spec->tickets) {
     launch.args.push_back(
         {ArgKind::tickets, {}, function.tickets * sizeof(uint32_t)});
-    function.tickets += spec->ticketParts * spec->gridY;
+    function.tickets += spec->tickets * spec->gridY;
+  }
+  // Launches run one after another: all have one piece of scratch memory,
+  // behind the values.
+  if (spec->scratchBytes) {
+    launch.args.push_back({ArgKind::arena, {}, valueBytes});
+    function.arenaBytes =
+        std::max(function.arenaBytes, valueBytes + spec->scratchBytes);
   }
   if (spec->selection)
     launch.args.push_back({ArgKind::status, {}, number * sizeof(StepStatus)});
@@ -318,6 +327,7 @@ LogicalResult PlanWriter::writeFunction(func::FuncOp op) {
   function.name = op.getName();
   function.capacity = activationShape(op.getArgument(0).getType())[0];
   function.arenaBytes = arenaBytes.getInt();
+  valueBytes = llvm::alignTo(function.arenaBytes, 256);
   launchOf.clear();
   for (Operation &inner : op.front())
     if (failed(writeOp(&inner, function)))

@@ -1,12 +1,33 @@
 // RoutingKernels.cpp - entries of the kernel table: expert choice, activation,
 // combination and argmax.
 #include "codegen/KernelEntries.h"
+#include "ir/Launch.h"
 
 using namespace mlir;
 
 namespace ds4::codegen {
 
 using namespace ir;
+
+/// On a GPU, where the op is a launch of its own, slices of a long row are
+/// done by blocks of their own (ops/argmax_tiles.hip).
+static bool spreadSlices(ArgmaxOp op, KernelSpec &spec) {
+  constexpr int64_t kBlocks = 64, kBestBytes = 8;
+  const int64_t vocab = dim(op.getLogits(), 1);
+  if (!isForGpu(op) || isa<LaunchOp>(op->getParentOp()) || spec.block != 256 ||
+      vocab < 16 * kBlocks)
+    return false;
+  spec.kernel = "argmax_merge";
+  spec.scratchBytes = spec.gridY * kBlocks * kBestBytes;
+  spec.constant("kBlocks", kBlocks).constant("kVocab", vocab);
+  spec.spread = std::make_shared<KernelSpec>(spec);
+  spec.spread->kernel = "argmax_tiles";
+  spec.spread->gridX = kBlocks;
+  spec.spread->args = {op.getLogits()};
+  spec.args = {op.getResult()};
+  spec.reportsNan = false;
+  return true;
+}
 
 void addRoutingKernels(KernelTable &kernels) {
   kernels.add<RouteOp>([](RouteOp op, KernelSpec &spec) {
@@ -62,9 +83,11 @@ void addRoutingKernels(KernelTable &kernels) {
 
   kernels.add<ArgmaxOp>([](ArgmaxOp op, KernelSpec &spec) {
     spec.block = threadsFor(spec, dim(op.getLogits(), 1), 8);
+    spec.reportsNan = true;
+    if (spreadSlices(op, spec))
+      return success();
     spec.constant("kVocab", dim(op.getLogits(), 1));
     spec.args = {op.getLogits(), op.getResult()};
-    spec.reportsNan = true;
     return success();
   });
 }

@@ -30,13 +30,17 @@ static void spreadMixes(HcPreOp op, KernelSpec &spec) {
   Operation *const streams = op.getStreams().getDefiningOp();
   const bool isFirst = !isa<LaunchOp>(op->getParentOp()) || !streams ||
                        streams->getBlock() != op->getBlock();
+  const int64_t flat = op.getFn().getType().getRowElements();
+  // A thread keeps its elements in registers.
   const bool spread = isForGpu(op) && isFirst && spec.block == kThreads &&
-                      mixes < dim(op.getX(), 1);
+                      mixes < dim(op.getX(), 1) && flat % kThreads == 0 &&
+                      flat <= 64 * kThreads;
   spec.constant("kSpread", spread);
   if (!spread)
     return;
   spec.spread = std::make_shared<KernelSpec>(spec);
   spec.spread->kernel = "hc_mix";
+  spec.spread->waits = true;
   spec.spread->gridX = static_cast<uint32_t>(mixes + 1);
   spec.spread->args = {op.getStreams(), op.getFn(), op.getX()};
 }
@@ -46,7 +50,10 @@ void addStreamKernels(KernelTable &kernels) {
     describeStreams(spec, op.getStreams(), op.getFn().getType(),
                     op.getEps().convertToFloat(),
                     op.getHcEps().convertToFloat());
-    spec.constant("kIterations", op.getIterations());
+    const int64_t streams = dim(op.getStreams(), 1);
+    spec.constant("kIterations", op.getIterations())
+        .constant("kByLanes",
+                  isForGpu(op) && streams * streams <= 32 && spec.block > 32);
     spec.args = {op.getStreams(), op.getFn(),   op.getScale(), op.getBase(),
                  op.getX(),       op.getPost(), op.getComb()};
     spreadMixes(op, spec);
@@ -81,6 +88,7 @@ void addStreamKernels(KernelTable &kernels) {
     spec.constant("kVectors", vectors)
         .constant("kDim", width)
         .constant("kHasWeight", op.getWeight() ? 1 : 0)
+        .constant("kKept", isForGpu(op) && spec.block == 256 && width <= 8192)
         .constantF("kEps", op.getEps().convertToFloat());
     spec.args = {op.getX(), op.getWeight(), op.getResult()};
     return success();

@@ -39,7 +39,8 @@ private:
     indent -= 2;
     line(text);
   }
-  void writeHead(const LaunchHead &head, const std::string &block);
+  void writeHead(const LaunchHead &head, std::string block);
+  void endUnlessLast(const std::string &ticket, uint32_t blocks);
   void run(const KernelSpec &body, std::string first, int64_t blocks);
   std::string call(const KernelSpec &body, std::string_view block,
                    std::string_view row);
@@ -50,7 +51,7 @@ private:
   unsigned indent = 0;
   /// Text of a body's namespace, and its number: equal bodies share one.
   std::map<std::string, unsigned> bodies;
-  uint32_t tickets = 0; ///< parts that took some so far
+  uint32_t tickets = 0; ///< that were taken so far, of a row
 };
 
 } // namespace
@@ -100,6 +101,8 @@ std::string UnitWriter::call(const KernelSpec &body, std::string_view block,
     args.push_back(
         fmt::format("AnyPointer{{a{}}}", std::distance(spec.args.begin(), it)));
   }
+  if (body.scratchBytes)
+    args.push_back("AnyPointer{scratch}");
   if (body.reportsNan)
     args.push_back("status");
   args.push_back("step");
@@ -130,8 +133,35 @@ void UnitWriter::run(const KernelSpec &body, std::string first,
     close();
 }
 
-void UnitWriter::writeHead(const LaunchHead &head, const std::string &block) {
+/// Ends the block unless it is the last of `blocks` that take the ticket.
+void UnitWriter::endUnlessLast(const std::string &ticket, uint32_t blocks) {
+  const std::string row = spec.columns > 1 ? "group" : "row";
+  open(fmt::format("if (!last_block(tickets + {} + {}, {}))", ticket, row,
+                   blocks));
+  line("return;");
+  indent -= 2;
+  // The other blocks leave, and the next launch has room for what it does
+  // before it waits.
+  if (spec.dependent)
+    line("let_next_begin();");
+}
+
+void UnitWriter::writeHead(const LaunchHead &head, std::string block) {
+  const KernelSpec &first = head.body.spread ? *head.body.spread : head.body;
+  if (spec.dependent && !first.waits)
+    line("wait_for_previous();");
+  if (head.body.spread) {
+    const uint32_t group = head.blocks() / head.body.gridX;
+    run(first, block, 1);
+    block = fmt::format("({}) / {}", block, group);
+    endUnlessLast(fmt::format("({} + {}) * {}", tickets, block, spec.gridY),
+                  group);
+    tickets += head.tickets();
+  }
   run(head.body, block, 1);
+  // It has no rows in some steps.
+  if (spec.dependent && first.waits)
+    line("wait_for_previous();");
   for (const KernelSpec &follower : head.followers) {
     line("barrier();");
     run(follower, block, head.body.tile / follower.tile);
@@ -145,7 +175,7 @@ void UnitWriter::writePart(const LaunchPart &part) {
     const LaunchHead &head = part.heads[i];
     const std::string block =
         first ? fmt::format("block - {}", first) : std::string("block");
-    first += head.body.gridX;
+    first += head.blocks();
     if (several && i == 0)
       open(fmt::format("if (block < {}) {{", first));
     else if (several && i + 1 < part.heads.size()) {
@@ -161,13 +191,9 @@ void UnitWriter::writePart(const LaunchPart &part) {
     close();
   if (part.tail.empty())
     return;
-  if (part.takesTickets()) {
-    const std::string grid = spec.columns > 1 ? "group" : "row";
-    open(fmt::format("if (!last_block(tickets + {} + {}, {}))",
-                     tickets++ * spec.gridY, grid, part.blocks()));
-    line("return;");
-    indent -= 2;
-  } else
+  if (part.arrivals() > 1)
+    endUnlessLast(std::to_string(tickets++ * spec.gridY), part.arrivals());
+  else
     line("barrier();");
   for (size_t i = 0; i < part.tail.size(); ++i) {
     run(part.tail[i], "0", part.tail[i].gridX);
@@ -180,8 +206,10 @@ void UnitWriter::writeKernel() {
   std::vector<std::string> params;
   for (size_t i = 0; i < spec.args.size(); ++i)
     params.push_back(fmt::format("void *a{}", i));
-  if (spec.ticketParts)
+  if (spec.tickets)
     params.push_back("u32 *tickets");
+  if (spec.scratchBytes)
+    params.push_back("void *scratch");
   if (spec.selection)
     params.push_back("StepStatus *status");
   params.push_back("const Step *step");
@@ -193,6 +221,11 @@ void UnitWriter::writeKernel() {
                    spec.parts.size() > 1 ? "" : "const "));
   line(fmt::format("const u32 {} = block_y();",
                    spec.columns > 1 ? "group" : "row"));
+  // A small launch leaves room for the next one from the beginning. Otherwise
+  // the next one's blocks would be where there happens to be room.
+  constexpr uint32_t kSmall = 64;
+  if (spec.dependent && spec.gridX * spec.gridY <= kSmall)
+    line("let_next_begin();");
   for (size_t i = 0; i < spec.parts.size(); ++i) {
     const LaunchPart &part = spec.parts[i];
     if (i + 1 == spec.parts.size()) {

@@ -10,10 +10,36 @@ DS4_DEVICE constexpr u32 row_bytes(u32 n) {
   return n / kBlockElements * kBlockBytes;
 }
 
+/// Whether an element is a level times the scale of its block of 32, which the
+/// decoder gives apart: plain_level(row, i), plain_scale(row, b).
+template <typename Index>
+constexpr bool kHasPlainScales =
+    requires(const u8 *row, Index i) { plain_scale(row, i); };
+
+/// row_share_f32 of n = 1024, 2048, ... elements: a lane decodes every 32nd
+/// scale and hands it to the others, who are at one block together.
+template <typename Row>
+DS4_DEVICE float plain_row_share(Row row, const float *x, u32 n) {
+  float p[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  for (u32 base = 0; base < n; base += 1024) {
+    const float scale = plain_scale(row, base / 32 + lane());
+    DS4_REGISTERS
+    for (u32 b = 0; b < 32; ++b) {
+      const u32 i = base + 32 * b + lane();
+      p[b % 8] = fma_f32(plain_level(row, i) * shfl(scale, b), x[i], p[b % 8]);
+    }
+  }
+  return tree8(p);
+}
+
 /// Strided order, f32 x[n]: the calling lane's share of the dot product, which
 /// is the wave's sum of the shares.
-DS4_DEVICE float row_share_f32(const u8 *row, const float *x, u32 n,
+template <typename Row>
+DS4_DEVICE float row_share_f32(Row row, const float *x, u32 n,
                                const float *books) {
+  if constexpr (kShufflesAreCheap && kHasPlainScales<u32>)
+    if (n % 1024 == 0)
+      return plain_row_share(row, x, n);
   float p[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   u32 first = lane();
   DS4_PREFETCH(4)

@@ -1,6 +1,6 @@
 // expert_gate_up.hip - gate and up products of the chosen experts. A wave does
-// kWaveRows rows of both matrices of one expert (products.h), for the pairs that
-// expert_pairs.h gives it.
+// kWaveRows rows of both matrices of one expert (products.h), for the pairs
+// that expert_pairs.h gives it.
 //
 //   gate_out[t, i] = gate[experts[t, i]] x[t], up_out likewise
 //
@@ -21,9 +21,8 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
                     const u8 *__restrict__ gate, const u8 *__restrict__ up,
                     const u8 *__restrict__ gate_books,
                     const u8 *__restrict__ up_books,
-                    const i32 *__restrict__ pairs,
-                    float *__restrict__ gate_out, float *__restrict__ up_out,
-                    const Step *step) {
+                    const i32 *__restrict__ pairs, float *__restrict__ gate_out,
+                    float *__restrict__ up_out, const Step *step) {
   constexpr u32 kTiles = (kOut + kWaveRows - 1) / kWaveRows;
   const u32 lead = grid_wave(block) / kTiles;
   const u32 first = grid_wave(block) % kTiles * kWaveRows;
@@ -45,6 +44,6 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
     wave_products(gate + matrix, kOut, columns, gate_books + book, first);
     for (u32 c = 0; c < kColumns; ++c)
       columns.y[c] = up_out + (pair0 + led.pair[c]) * kOut;
-    wave_products(up + matrix, kOut, columns, up_books + book, first);
+    wave_products<true>(up + matrix, kOut, columns, up_books + book, first);
   }
 }

@@ -9,6 +9,45 @@
 
 #include "streams.h"
 
+/// The row is in LDS before the streams come, if it is small enough.
+constexpr u32 kBytes = kFlat / kBlockElements * kBlockBytes;
+constexpr bool kStaged = kBytes % 16 == 0 && kBytes <= 32768;
+
+/// By all threads of the block, without a barrier.
+DS4_DEVICE const u8 *staged_row(const u8 *row) {
+  alignas(16) DS4_SHARED u8 bytes[kStaged ? kBytes : 16];
+  DS4_PREFETCH(8)
+  for (u32 i = 16 * thread_x(); i < kBytes; i += 16 * kThreads) {
+    u8 some[16];
+    load_aligned<16>(some, row + i);
+    store_aligned<16>(bytes + i, some);
+  }
+  return bytes;
+}
+
+/// What the calling thread multiplies: elements thread, thread + 256, ....
+constexpr u32 kMine = kFlat / kThreads;
+
+/// Its weights, decoded before the streams come.
+template <typename Row>
+DS4_DEVICE void decode_row(Row row, float (&weights)[kMine]) {
+  if constexpr (kShufflesAreCheap && kHasPlainScales<u32> && kMine % 32 == 0) {
+    // The lanes of a wave are at one block together.
+    float scales[kMine / 32];
+    DS4_REGISTERS
+    for (u32 i = 0; i < kMine / 32; ++i)
+      scales[i] = plain_scale(row, 8 * (32 * i + lane()) + wave());
+    DS4_REGISTERS
+    for (u32 i = 0; i < kMine; ++i)
+      weights[i] = plain_level(row, thread_x() + i * kThreads) *
+                   shfl(scales[i / 32], i % 32);
+  } else {
+    DS4_REGISTERS
+    for (u32 i = 0; i < kMine; ++i)
+      weights[i] = weight_at(row, thread_x() + i * kThreads, nullptr);
+  }
+}
+
 DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
                     float *x, const Step *step) {
   if (row >= row_count(kRatio, step))
@@ -16,17 +55,22 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
   static_assert(kThreads == 8 * kWave && kFlat % kThreads == 0);
   DS4_SHARED float partial[kThreads];
   const float *f = streams + static_cast<u64>(row) * kFlat;
-  const u8 *weights = fn + block * row_bytes(kFlat);
-  float sum = 0.0f;
+  float weights[kMine], values[kMine], sum = 0.0f;
   if (block < kMixes) {
-    DS4_PREFETCH(16)
-    for (u32 i = thread_x(); i < kFlat; i += kThreads)
-      sum = fma_f32(weight_at(weights, i, nullptr), f[i], sum);
-  } else {
-    DS4_PREFETCH(16)
-    for (u32 i = thread_x(); i < kFlat; i += kThreads)
-      sum = fma_f32(f[i], f[i], sum);
+    const u8 *at = fn + block * kBytes;
+    if constexpr (kStaged) {
+      at = staged_row(at);
+      barrier();
+    }
+    decode_row(at, weights);
   }
+  wait_for_previous();
+  DS4_REGISTERS
+  for (u32 i = 0; i < kMine; ++i)
+    values[i] = f[thread_x() + i * kThreads];
+  DS4_REGISTERS
+  for (u32 i = 0; i < kMine; ++i)
+    sum = fma_f32(block < kMixes ? weights[i] : values[i], values[i], sum);
   partial[thread_x()] = sum;
   barrier();
   if (wave() != 0)

@@ -13,6 +13,7 @@
 // | kIterations | Sinkhorn steps, each a row and a column step |
 // | kEps, kHcEps | in the mean square; added to pre and in Sinkhorn |
 // | kSpread | 1: hc_mix.hip has left the dot products in x |
+// | kByLanes | 1: the lanes of a wave have the small matrices, for GPUs |
 
 #include "streams.h"
 
@@ -56,22 +57,22 @@ DS4_DEVICE void softmax_rows(float (&a)[kStreams][kStreams]) {
   }
 }
 
-/// The same small matrices by the lanes of wave 0, a lane an element; all of
+/// Gate `i` of the first 2 M: the sigmoid of its mix.
+DS4_DEVICE float gate(const float *mixes, const float *scale, const float *base,
+                      u32 i, float r) {
+  return sigmoid_f32(
+      fma_f32(mixes[i] * r, scale[i < kStreams ? 0 : 1], base[i]));
+}
+
+/// The same small matrices by the lanes of a wave, a lane an element; all of
 /// its lanes must call it.
 DS4_DEVICE void mix_by_lanes(const float *mixes, const float *scale,
-                             const float *base, float *pre, float *post,
-                             float *comb) {
+                             const float *base, float *post, float *comb) {
   constexpr u32 M = kStreams;
   const float r = inverse_rms(mixes[kMixes], kFlat, kEps);
   const u32 l = lane();
-  if (l < 2 * M) {
-    const float gate =
-        sigmoid_f32(fma_f32(mixes[l] * r, scale[l < M ? 0 : 1], base[l]));
-    if (l < M)
-      pre[l] = gate + kHcEps;
-    else
-      post[l - M] = 2.0f * gate;
-  }
+  if (l < M)
+    post[l] = 2.0f * gate(mixes, scale, base, M + l, r);
   // Lane M j + k has element (j, k); lanes beyond repeat the last.
   const u32 e = l < M * M ? l : M * M - 1, j = e / M, k = e % M;
   float a = fma_f32(mixes[2 * M + e] * r, scale[2], base[2 * M + e]);
@@ -95,6 +96,35 @@ DS4_DEVICE void mix_by_lanes(const float *mixes, const float *scale,
     comb[l] = a;
 }
 
+/// x = sum_i pre_i X_i by the threads from `from` on, neighbours by fours.
+DS4_DEVICE void collapse(const float *f, const float *pre, float *x, u32 from) {
+  // Loads of a batch before its stores, so that they are on their way together.
+  constexpr u32 kVector = kHidden % 4 == 0 ? 4 : 1, kBatch = 8 / kVector;
+  const u32 pass = (kThreads - from) * kVector;
+  for (u32 e = (thread_x() - from) * kVector; e < kHidden; e += kBatch * pass) {
+    float sums[kBatch][kVector];
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 at = e + b * pass; at < kHidden) {
+        float values[kStreams][kVector];
+        DS4_REGISTERS
+        for (u32 i = 0; i < kStreams; ++i)
+          load_floats(f + i * kHidden + at, values[i]);
+        DS4_REGISTERS
+        for (u32 v = 0; v < kVector; ++v) {
+          sums[b][v] = pre[0] * values[0][v];
+          DS4_REGISTERS
+          for (u32 i = 1; i < kStreams; ++i)
+            sums[b][v] = fma_f32(pre[i], values[i][v], sums[b][v]);
+        }
+      }
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 at = e + b * pass; at < kHidden)
+        store_floats(x + at, sums[b]);
+  }
+}
+
 DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
                     const float *scale, const float *base, float *x,
                     float *post, float *comb, const Step *step) {
@@ -111,11 +141,23 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
     stream_mixes(f, fn, mixes);
   }
 
-  if constexpr (kShufflesAreCheap && kStreams * kStreams <= kWave) {
-    if (wave() == 0)
-      mix_by_lanes(mixes, scale, base, pre, post + row * kStreams,
+  if constexpr (kByLanes != 0) {
+    // The first wave has the long chain of small steps; the others collapse.
+    if (wave() == 0) {
+      mix_by_lanes(mixes, scale, base, post + row * kStreams,
                    comb + row * kStreams * kStreams);
-  } else if (thread_x() == 0) {
+    } else {
+      const float r = inverse_rms(mixes[kMixes], kFlat, kEps);
+      const float mine =
+          gate(mixes, scale, base, lane() % kStreams, r) + kHcEps;
+      float gates[kStreams];
+      for (u32 i = 0; i < kStreams; ++i)
+        gates[i] = shfl(mine, i);
+      collapse(f, gates, x + static_cast<u64>(row) * kHidden, kWave);
+    }
+    return;
+  }
+  if (thread_x() == 0) {
     const float r = inverse_rms(mixes[kMixes], kFlat, kEps);
     float a[kStreams][kStreams];
     for (u32 i = 0; i < kStreams; ++i) {
@@ -141,20 +183,5 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
   }
   barrier();
 
-  // Loads of a batch before its stores, so that they are on their way together.
-  constexpr u32 kBatch = 8;
-  for (u32 e = thread_x(); e < kHidden; e += kBatch * kThreads) {
-    float sums[kBatch];
-    DS4_REGISTERS
-    for (u32 b = 0; b < kBatch; ++b)
-      if (const u32 at = e + b * kThreads; at < kHidden) {
-        sums[b] = pre[0] * f[at];
-        for (u32 i = 1; i < kStreams; ++i)
-          sums[b] = fma_f32(pre[i], f[i * kHidden + at], sums[b]);
-      }
-    DS4_REGISTERS
-    for (u32 b = 0; b < kBatch; ++b)
-      if (const u32 at = e + b * kThreads; at < kHidden)
-        x[static_cast<u64>(row) * kHidden + at] = sums[b];
-  }
+  collapse(f, pre, x + static_cast<u64>(row) * kHidden, 0);
 }

@@ -197,6 +197,41 @@ template <u32 kBytes> DS4_DEVICE void load_aligned(u8 *to, const u8 *from) {
     *to = *from;
 }
 
+template <typename T> DS4_DEVICE void store_as(u8 *to, const u8 *from) {
+  T value;
+  __builtin_memcpy(&value, from, sizeof value);
+  *reinterpret_cast<T *>(to) = value;
+}
+
+/// The same to such an address, with one store.
+template <u32 kBytes> DS4_DEVICE void store_aligned(u8 *to, const u8 *from) {
+  if constexpr (kBytes == 16)
+    store_as<Words4>(to, from);
+  else if constexpr (kBytes == 8)
+    store_as<Words2>(to, from);
+  else
+    store_as<Word>(to, from);
+}
+
+/// Neighbouring floats, from and to an address that is a multiple of 16 bytes
+/// or, of fewer than 4 floats, of their size.
+template <u32 n>
+DS4_DEVICE void load_floats(const float *from, float (&to)[n]) {
+  constexpr u32 kStep = n % 4 == 0 ? 4 : n;
+  DS4_REGISTERS
+  for (u32 i = 0; i < n; i += kStep)
+    load_aligned<4 * kStep>(reinterpret_cast<u8 *>(to + i),
+                            reinterpret_cast<const u8 *>(from + i));
+}
+template <u32 n>
+DS4_DEVICE void store_floats(float *to, const float (&from)[n]) {
+  constexpr u32 kStep = n % 4 == 0 ? 4 : n;
+  DS4_REGISTERS
+  for (u32 i = 0; i < n; i += kStep)
+    store_aligned<4 * kStep>(reinterpret_cast<u8 *>(to + i),
+                             reinterpret_cast<const u8 *>(from + i));
+}
+
 /// Finishes what makes x before what follows begins. Where a long unrolled
 /// sequence ends: the compiler would otherwise run many at once, out of
 /// registers.
@@ -519,6 +554,28 @@ struct AnyPointer {
     return static_cast<T *>(address);
   }
 };
+
+/// LDS of the block. Who asks for as many bytes gets the same ones: the bodies
+/// of a launch, of which a block runs one or, with barriers between, several.
+template <u32 kBytes> DS4_DEVICE u8 *shared_bytes() {
+  alignas(16) DS4_SHARED u8 bytes[kBytes];
+  return bytes;
+}
+
+/// What launches before this one wrote is there when this returns. Every block
+/// comes here; before, it may read weights and the step, and nothing else.
+DS4_DEVICE void wait_for_previous() {
+#if defined(DS4_TARGET_NVIDIA)
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// The launch behind this one may begin, and come to its wait_for_previous().
+DS4_DEVICE void let_next_begin() {
+#if defined(DS4_TARGET_NVIDIA)
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 
 /// Whether the calling block is the last of `blocks` that come here, and what
 /// the others wrote before they came is visible to it. `ticket` is 0 before and

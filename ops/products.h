@@ -1,17 +1,19 @@
 // products.h - matrix times vector by waves, shared by linear and the experts:
 // a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
 // prints: kIn (columns), kRowBytes (from one row to the next), kInt8 (the
-// vector is int8 codes and scales), kBookLevels (levels of a learned book; 0:
-// the format has none), kLaneRows (rows that a lane does), kColumns (vectors
-// that share what is decoded of the matrix, at most 8), kThreads. The decoder
-// and the layout of the weight (layouts/) have been included before.
+// vector is int8 codes and scales), kRowLanes (int8: lanes that share a row, 8,
+// or 32 for layout lanes and one column, where a block's waves have one
+// vector), kBookLevels (levels of a learned book; 0: the format has none),
+// kLaneRows (rows that a lane does), kColumns (vectors that share what is
+// decoded of the matrix, at most 8), kThreads. The decoder and the layout of
+// the weight (layouts/) have been included before.
 #include "dot.h"
 
-/// int8: 8 lanes a row, a lane a segment. f32: all lanes share a row. With
-/// kLaneRows = 8 the sums of 8 rows cross the lanes together; 1 spreads a
-/// matrix over more waves.
-static_assert(kLaneRows == 8 || kLaneRows == 1);
-constexpr u32 kWaveRows = kInt8 ? 4 * kLaneRows : kLaneRows;
+/// int8: kRowLanes lanes a row. f32: all lanes share a row. With kLaneRows = 8
+/// the sums of 8 rows cross the lanes together; 1 spreads a matrix over more
+/// waves.
+static_assert(kLaneRows == 8 || kLaneRows == 1 || kRowLanes == 32);
+constexpr u32 kWaveRows = kInt8 ? 32 / kRowLanes * kLaneRows : kLaneRows;
 
 /// Bytes of a vector of the activations: f32 values, or codes and scales.
 constexpr u32 kVectorBytes = kInt8 ? kIn + kIn / 32 * 4 : kIn * 4;
@@ -45,6 +47,26 @@ DS4_DEVICE void int8_shares(const u8 *row, const i8 *const (&codes)[kCount],
     segment_shares(row, codes, scales, count, shares);
 }
 
+/// Copies a row to the wave's part of LDS, by loads of 16 bytes that are all on
+/// their way together; ends with a barrier. A template, since kRowBytes may be
+/// too many.
+template <u32 kBytes> DS4_DEVICE const u8 *staged_row(const u8 *row) {
+  u8 *mine = shared_bytes<kThreads / kWave * kBytes>() + wave() * kBytes;
+  constexpr u32 kLoads = (kBytes + 16 * kWave - 1) / (16 * kWave);
+  u8 bytes[kLoads][16];
+  DS4_REGISTERS
+  for (u32 i = 0; i < kLoads; ++i)
+    if (const u32 at = 16 * (i * kWave + lane()); at < kBytes)
+      load_aligned<16>(bytes[i], row + at);
+  wait_for_previous();
+  DS4_REGISTERS
+  for (u32 i = 0; i < kLoads; ++i)
+    if (const u32 at = 16 * (i * kWave + lane()); at < kBytes)
+      store_aligned<16>(mine + at, bytes[i]);
+  barrier();
+  return mine;
+}
+
 /// One column, one row a lane.
 DS4_DEVICE void lane_product(const u8 *matrix, u32 rows, const u8 *x,
                              const u8 *books, u32 first, float *y) {
@@ -61,8 +83,10 @@ DS4_DEVICE void lane_product(const u8 *matrix, u32 rows, const u8 *x,
       y[i] = sum;
   } else {
     const u8 *row = matrix + static_cast<u64>(first) * kRowBytes;
+    if constexpr (kStaged != 0)
+      row = staged_row<kStaged ? kRowBytes : 16>(row);
     const float sum = wave_sum(
-        first < rows
+        first < rows // the same for the whole wave
             ? row_share_f32(row, reinterpret_cast<const float *>(x), kIn,
                             reinterpret_cast<const float *>(books))
             : 0.0f);
@@ -138,11 +162,15 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
 }
 
 /// y[c][i] = matrix[i] . x[c] for first <= i < first + kWaveRows, i < rows, by
-/// one whole wave. `books` are the expert's.
+/// one whole wave. `books` are the expert's. kSameVector: the block's call
+/// before had the same x.
+template <bool kSameVector = false>
 DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
                               const Columns &columns, const u8 *books,
                               u32 first) {
-  if constexpr (kColumns == 1 && kLaneRows == 1)
+  if constexpr (kInt8 != 0 && kRowLanes == 32)
+    share_rows<kSameVector>(matrix, columns.x[0], books, first, columns.y[0]);
+  else if constexpr (kColumns == 1 && kLaneRows == 1)
     lane_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
   else if constexpr (kColumns == 1)
     wave_product(matrix, rows, columns.x[0], books, first, columns.y[0]);

@@ -7,8 +7,44 @@
 // | kVectors, kDim | vectors a row (gridX), values a vector |
 // | kHasWeight | 1: there is a gain |
 // | kEps | |
+// | kKept | 1: 256 threads have few enough values to keep them, for GPUs |
 
 #include "sums.h"
+
+/// The sum of squares of the vector whose values i = thread, thread + 256, ...
+/// the calling thread has squared and added; in every thread.
+DS4_DEVICE float sum_of_partials(float mine) {
+  DS4_SHARED float partials[256];
+  partials[thread_x()] = mine;
+  barrier();
+  float lane_partials[8];
+  for (u32 j = 0; j < 8; ++j)
+    lane_partials[j] = partials[kWave * j + lane()];
+  return wave_sum(tree8(lane_partials));
+}
+
+/// By 256 threads, each of which keeps its values in registers.
+DS4_DEVICE void norm_kept(const float *x, const float *weight, float *result) {
+  constexpr u32 kMine = (kDim + 255) / 256;
+  float values[kMine], gains[kMine], sum = 0.0f;
+  DS4_REGISTERS
+  for (u32 j = 0; j < kMine; ++j)
+    if (const u32 i = thread_x() + 256 * j; i < kDim) {
+      values[j] = x[i];
+      gains[j] = kHasWeight ? weight[i] : 1.0f;
+    }
+  DS4_REGISTERS
+  for (u32 j = 0; j < kMine; ++j)
+    if (thread_x() + 256 * j < kDim)
+      sum = fma_f32(values[j], values[j], sum);
+  const float r = inverse_rms(sum_of_partials(sum), kDim, kEps);
+  DS4_REGISTERS
+  for (u32 j = 0; j < kMine; ++j)
+    if (const u32 i = thread_x() + 256 * j; i < kDim) {
+      const float scaled = values[j] * r;
+      result[i] = kHasWeight ? scaled * gains[j] : scaled;
+    }
+}
 
 DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *weight,
                     float *result, const Step *step) {
@@ -18,6 +54,10 @@ DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *weight,
   x += first;
   result += first;
 
+  if constexpr (kKept != 0) {
+    norm_kept(x, weight, result);
+    return;
+  }
   float sum;
   if constexpr (kThreads > kWave) {
     DS4_SHARED float partials[256];

@@ -11,6 +11,18 @@
 
 #include "elements.h"
 
+/// Value e of the row.
+DS4_DEVICE float rotated(const float *x, const float *table, u32 e) {
+  const u32 at = e % kDim;
+  if (at < kDim - kRotated)
+    return x[e];
+  const u32 odd = (at - (kDim - kRotated)) % 2;
+  const float *angle = table + (at - (kDim - kRotated) - odd);
+  const float a = x[e - odd], b = x[e - odd + 1];
+  const float c = angle[0], s = kInverse ? -angle[1] : angle[1];
+  return odd ? fma_f32(a, s, b * c) : fma_f32(a, c, -(b * s));
+}
+
 DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *table,
                     float *result, const Step *step) {
   if (row >= row_count(kRatio, step))
@@ -19,17 +31,18 @@ DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *table,
   result += static_cast<u64>(row) * kVectors * kDim;
   // cos and sin of pair i are values 2i and 2i + 1.
   table += static_cast<u64>(row_position(kRatio, step, row)) * kRotated;
-  for (u32 e = tile_begin(block); e < tile_end(block, kVectors * kDim);
-       e += kThreads) {
-    const u32 at = e % kDim;
-    if (at < kDim - kRotated) {
-      result[e] = x[e];
-      continue;
-    }
-    const u32 odd = (at - (kDim - kRotated)) % 2;
-    const float *angle = table + (at - (kDim - kRotated) - odd);
-    const float a = x[e - odd], b = x[e - odd + 1];
-    const float c = angle[0], s = kInverse ? -angle[1] : angle[1];
-    result[e] = odd ? fma_f32(a, s, b * c) : fma_f32(a, c, -(b * s));
+  // Loads of a batch before its stores, so that they are on their way together.
+  constexpr u32 kBatch = 4;
+  const u32 end = tile_end(block, kVectors * kDim);
+  for (u32 e = tile_begin(block); e < end; e += kBatch * kThreads) {
+    float values[kBatch];
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (e + b * kThreads < end)
+        values[b] = rotated(x, table, e + b * kThreads);
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (e + b * kThreads < end)
+        result[e + b * kThreads] = values[b];
   }
 }

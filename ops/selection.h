@@ -29,3 +29,21 @@ DS4_DEVICE u32 sum_before(const u32 *values, const u32 *groups, u32 i) {
     sum += values[j];
   return sum;
 }
+
+/// Sum of the values of all threads before the calling one, by shuffles; all
+/// threads of the block come here.
+DS4_DEVICE u32 sum_of_earlier(u32 value) {
+  DS4_SHARED u32 of_wave[kThreads / kWave];
+  u32 sum = value;
+  for (u32 step = 1; step < kWave; step *= 2) {
+    const u32 other = shfl(sum, lane() - step);
+    sum += lane() >= step ? other : 0;
+  }
+  barrier(); // who read the sums of the call before
+  if (lane() == kWave - 1)
+    of_wave[wave()] = sum;
+  barrier();
+  for (u32 w = 0; w < wave(); ++w)
+    sum += of_wave[w];
+  return sum - value;
+}

@@ -15,7 +15,7 @@ constexpr u32 kFp8Tail = 64;
 /// Value i of a row; exact.
 DS4_DEVICE float state_value(u32 storage, u32 width, const u8 *row, u32 i) {
   if (storage == kF32)
-    return float_of(load_u32(row + 4 * i));
+    return float_of(load_word(row + 4 * i));
   if (storage == kF16)
     return f32_from_f16(load_u16(row + 2 * i));
   if (storage == kFp8) {
@@ -26,6 +26,55 @@ DS4_DEVICE float state_value(u32 storage, u32 width, const u8 *row, u32 i) {
   }
   const u32 code = row[i / 2] >> (i % 2 * 4) & 15u;
   return fp4_value(code, row[width / 2 + i / kFp4Block]);
+}
+
+/// Value of the E4M3 code in bits 0-7, of which append writes no NaN; a product
+/// with a subnormal float, which costs a GPU nothing.
+DS4_DEVICE float finite_e4m3(u32 code) {
+  return float_of((code & 0x80u) << 24 | (code & 0x7fu) << 20) * 0x1p120f;
+}
+
+/// Values first, first + 1, ... of a row, first a multiple of n. Fp8 rows begin
+/// at multiples of 16 bytes, fp4 rows of 4.
+template <u32 n>
+DS4_DEVICE void state_values(u32 storage, u32 width, const u8 *row, u32 first,
+                             float (&values)[n]) {
+  const u32 codes = width - kFp8Tail;
+  if (storage == kFp4 && n % 16 == 0 && kFp4Block % n == 0) {
+    u8 bytes[n / 2];
+    DS4_REGISTERS
+    for (u32 i = 0; i < n / 2; i += 4)
+      load_aligned<4>(bytes + i, row + first / 2 + i);
+    const float scale = block_scale(row[width / 2 + first / kFp4Block]);
+    DS4_REGISTERS
+    for (u32 i = 0; i < n; ++i)
+      values[i] = f32_from_e2m1(bytes[i / 2] >> (i % 2 * 4) & 15u) * scale;
+    return;
+  }
+  if (storage != kFp8 || n % 16 != 0 || kFp8Block % n != 0) {
+    for (u32 i = 0; i < n; ++i)
+      values[i] = state_value(storage, width, row, first + i);
+    return;
+  }
+  u8 bytes[2 * n];
+  if (first >= codes) {
+    const u8 *tail = row + codes + 2 * (first - codes);
+    DS4_REGISTERS
+    for (u32 i = 0; i < 2 * n; i += 16)
+      load_aligned<16>(bytes + i, tail + i);
+    DS4_REGISTERS
+    for (u32 i = 0; i < n; ++i)
+      values[i] = f32_from_bf16(bytes[2 * i] | u32{bytes[2 * i + 1]} << 8);
+    return;
+  }
+  DS4_REGISTERS
+  for (u32 i = 0; i < n; i += 16)
+    load_aligned<16>(bytes + i, row + first + i);
+  const float scale =
+      block_scale(row[codes + 2 * kFp8Tail + first / kFp8Block]);
+  DS4_REGISTERS
+  for (u32 i = 0; i < n; ++i)
+    values[i] = finite_e4m3(bytes[i]) * scale;
 }
 
 /// Two bytes, little endian, at an even offset of a row.

@@ -8,6 +8,7 @@
 // | kRows | scores a query |
 // | kTopK | k |
 // | kWindow | tokens a compressed row |
+// | kScan | 1: 256 threads, a bin each; sums before a bin go by shuffles |
 
 #include "selection.h"
 
@@ -45,10 +46,13 @@ DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
         count_shared(&bins[kBins - 1 - (key >> shift) % kBins]);
     }
     barrier();
-    sum_groups(bins, kBins, groups);
-    barrier();
+    if constexpr (kScan == 0) {
+      sum_groups(bins, kBins, groups);
+      barrier();
+    }
     for (u32 b = thread_x(); b < kBins; b += kThreads) {
-      const u32 better = sum_before(bins, groups, b);
+      const u32 better =
+          kScan ? sum_of_earlier(bins[b]) : sum_before(bins, groups, b);
       if (better < wanted && wanted <= better + bins[b]) {
         found[0] = kBins - 1 - b;
         found[1] = better;
@@ -70,15 +74,24 @@ DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
     above_here += key > prefix;
     equal_here += key == prefix;
   }
-  above[thread_x()] = above_here;
-  equal[thread_x()] = equal_here;
-  barrier();
-  sum_groups(above, kThreads, above_groups);
-  sum_groups(equal, kThreads, equal_groups);
-  barrier();
-  u32 ties = sum_before(equal, equal_groups, thread_x());
-  u32 at = sum_before(above, above_groups, thread_x()) +
-           (ties < wanted ? ties : wanted);
+  u32 ties, at;
+  if constexpr (kScan != 0) {
+    // Fewer than 2^16 of either go into one sum.
+    static_assert(kScan == 0 || kRows < 65536);
+    const u32 both = sum_of_earlier(above_here << 16 | equal_here);
+    at = both >> 16;
+    ties = both & 65535;
+  } else {
+    above[thread_x()] = above_here;
+    equal[thread_x()] = equal_here;
+    barrier();
+    sum_groups(above, kThreads, above_groups);
+    sum_groups(equal, kThreads, equal_groups);
+    barrier();
+    ties = sum_before(equal, equal_groups, thread_x());
+    at = sum_before(above, above_groups, thread_x());
+  }
+  at += ties < wanted ? ties : wanted;
   for (u32 w = begin; w < end; ++w) {
     const u32 key = order_key(scores[w]);
     if (key > prefix || (key == prefix && ties < wanted))

@@ -134,7 +134,8 @@ def FuseHead : Pass<"ds4-fuse-head", "::mlir::func::FuncOp"> {
   let summary = "The greedy choice behind the logits";
   let description = [{
     `argmax` joins the launch of the output head: the block that finishes last
-    chooses. Its logits are there already, so it waits for nobody.
+    chooses. Its logits are there already, so it waits for nobody. Not for a
+    GPU, where one block would take long: there it is a launch of many.
   }];
   let options = [
     Option<"explain", "explain", "bool", /*default=*/"false",

@@ -25,6 +25,8 @@ struct GpuKernel {
 };
 
 constexpr unsigned kNonBlockingStream = 1;
+/// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+constexpr int kProgrammaticSerialization = 6;
 constexpr uint64_t kBounceBytes = 1 << 20;
 
 class GpuDevice final : public Device {
@@ -71,6 +73,7 @@ private:
   std::vector<void *> modules;
   std::vector<void *> graphs; ///< executable
   void *bounce = nullptr;     ///< of the host, kBounceBytes
+  bool capturing = false;
   std::map<std::string, GpuKernel, std::less<>> kernels;
 };
 
@@ -225,8 +228,16 @@ Status GpuDevice::launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
   if (gridX == 0 || gridY == 0)
     return Status::ok();
   use();
-  if (int code = api.launch(gpuKernel->function, gridX, gridY, 1, block, 1, 1,
-                            0, stream, pointers, nullptr))
+  GpuLaunchAttribute dependent{kProgrammaticSerialization, {}, {}};
+  dependent.value = 1;
+  const GpuLaunchConfig config{gridX, gridY, 1,      block,      1,
+                               1,     0,     stream, &dependent, 1};
+  const int code =
+      capturing && api.launchEx
+          ? api.launchEx(&config, gpuKernel->function, pointers, nullptr)
+          : api.launch(gpuKernel->function, gridX, gridY, 1, block, 1, 1, 0,
+                       stream, pointers, nullptr);
+  if (code)
     return api.error(api.cuda ? "LaunchKernel" : "ModuleLaunchKernel", code,
                      fmt::format("kernel {}, grid {} x {}, block {}",
                                  gpuKernel->symbol, gridX, gridY, block));
@@ -236,11 +247,13 @@ Status GpuDevice::launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
 bool GpuDevice::beginCapture() {
   constexpr int kThreadLocal = 1; // other threads may use the driver meanwhile
   use();
-  return api.beginCapture(stream, kThreadLocal) == 0;
+  capturing = api.beginCapture(stream, kThreadLocal) == 0;
+  return capturing;
 }
 
 Result<const Graph *> GpuDevice::endCapture() {
   use();
+  capturing = false;
   void *graph = nullptr, *exec = nullptr;
   if (int code = api.endCapture(stream, &graph))
     return api.error("StreamEndCapture", code);

@@ -36,6 +36,8 @@
 // CHECK-NEXT: constexpr u32 kRowBytes = 1280;
 // CHECK-NEXT: constexpr u32 kInt8 = 1;
 // CHECK-NEXT: constexpr u32 kLaneRows = 8;
+// CHECK-NEXT: constexpr u32 kRowLanes = 8;
+// CHECK-NEXT: constexpr u32 kStaged = 0;
 // CHECK-NEXT: constexpr u32 kBookLevels = 0;
 // CHECK-NEXT: constexpr u32 kColumns = 1;
 // CHECK-NEXT: constexpr u32 kSegmentBlocks = 16;

@@ -14,6 +14,8 @@
 // CHECK-NEXT: constexpr u32 kRowBytes = 68;
 // CHECK-NEXT: constexpr u32 kInt8 = 0;
 // CHECK-NEXT: constexpr u32 kLaneRows = 8;
+// CHECK-NEXT: constexpr u32 kRowLanes = 32;
+// CHECK-NEXT: constexpr u32 kStaged = 0;
 // CHECK-NEXT: constexpr u32 kBookLevels = 0;
 // CHECK:      #include "weights/q8_0.h"
 // CHECK-NEXT: #include "layouts/file.h"

@@ -25,3 +25,14 @@ DS4_DEVICE float codes_dot(const u8 *row, u32 b, const Code *codes, float d,
     return block_dot(row, b, codes, d, acc, books...);
   }
 }
+
+/// The same with the 32 codes as words in registers.
+template <typename Words, typename... Books>
+DS4_DEVICE float words_dot(const u8 *row, u32 b, const Words &x, float d,
+                           float acc, Books... books) {
+  if constexpr (kHasDot4 && kHasBlockDot4<Books...>)
+    return block_dot4(row, b, x, d, acc, books...);
+  else
+    return block_dot(row, b, reinterpret_cast<const i8 *>(&x[0]), d, acc,
+                     books...);
+}

@@ -24,3 +24,7 @@ DS4_DEVICE void segment_shares(const u8 *row,
         sums[c] = codes_dot(row, b, codes[c] + 32 * b, scales[c][b], sums[c],
                             books...);
 }
+
+/// Rows have no parts here (layouts/row_parts.h).
+template <bool kSameVector>
+void share_rows(const u8 *, const u8 *, const u8 *, u32, float *) = delete;

@@ -10,6 +10,7 @@
 // | kUnit0, kUnit1 | bytes of a unit in each plane |
 // | kPlane1 | where the second plane begins in a row |
 #include "layouts/codes_dot.h"
+#include "layouts/row_parts.h"
 #include "sums.h"
 
 /// The calling lane's parts of a chunk, kChunkBlocks of kPart bytes, from a

@@ -6,6 +6,7 @@
 #include "runtime/Device.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
 
@@ -88,10 +89,44 @@ struct Compiled {
   uint32_t gridX, gridY, block;
   bool reportsNan;
   std::vector<uint64_t> argBytes; ///< 0: an operand that is not there
+  std::vector<size_t> order;      ///< of the kernel's pointers in argBytes
   /// Arguments that are weights in layout `lanes`.
   std::map<size_t, LaneRow> laneRows;
-  uint64_t tickets;
+  uint64_t tickets, scratchBytes;
 };
+
+LaunchSpec specOf(mlir::Operation *op, const Declared &kernel) {
+  auto spec = launchFor(op);
+  if (mlir::failed(spec))
+    die("no kernel for " + kernel.module);
+  return *spec;
+}
+
+/// Adds the launch's unit; `memory`: what a test gives.
+Compiled compiled(const LaunchSpec &spec, llvm::ArrayRef<mlir::Value> memory,
+                  std::map<std::string, Unit> &units) {
+  const Unit unit = emitUnit(spec);
+  units.insert({unit.symbol, unit});
+  Compiled entry{unit.symbol,
+                 spec.gridX,
+                 spec.gridY,
+                 spec.threads,
+                 spec.selection != nullptr,
+                 {},
+                 {},
+                 {},
+                 spec.tickets * spec.gridY,
+                 spec.scratchBytes};
+  for (mlir::Value value : memory) {
+    if (value)
+      if (auto row = laneRowOf(value.getType()))
+        entry.laneRows.emplace(entry.argBytes.size(), *row);
+    entry.argBytes.push_back(value ? bytesOfType(value.getType()) : 0);
+  }
+  for (mlir::Value value : spec.args)
+    entry.order.push_back(llvm::find(memory, value) - memory.begin());
+  return entry;
+}
 
 /// Every declared kernel, compiled, and the two devices that have them.
 class Lab {
@@ -106,29 +141,19 @@ public:
       if (!module)
         die("cannot read " + kernel.module);
       auto function = *module->getOps<mlir::func::FuncOp>().begin();
-      auto spec = launchFor(&function.getBody().front().front());
-      if (mlir::failed(spec))
-        die("no kernel for " + kernel.module);
-      const Unit unit = emitUnit(*spec);
-      units.insert({unit.symbol, unit});
-      Compiled entry{unit.symbol,
-                     spec->gridX,
-                     spec->gridY,
-                     spec->threads,
-                     spec->selection != nullptr,
-                     {},
-                     {},
-                     spec->ticketParts * spec->gridY};
-      const bool alone = spec->bodies().size() == 1;
-      for (mlir::Value value :
-           alone ? llvm::ArrayRef(spec->bodies().front()->args)
-                 : llvm::ArrayRef(spec->args)) {
-        if (value)
-          if (auto row = laneRowOf(value.getType()))
-            entry.laneRows.emplace(entry.argBytes.size(), *row);
-        entry.argBytes.push_back(value ? bytesOfType(value.getType()) : 0);
-      }
-      kernels.push_back(entry);
+      mlir::Operation *op = &function.getBody().front().front();
+      const LaunchSpec onHost = specOf(op, kernel);
+      // Tests give memory in the order of the host's arguments.
+      const auto bodies = onHost.bodies();
+      const llvm::ArrayRef<mlir::Value> memory =
+          bodies.size() == 1 ? llvm::ArrayRef(bodies.front()->args)
+                             : llvm::ArrayRef(onHost.args);
+      kernels.push_back(compiled(onHost, memory, units));
+      mlir::Builder builder(&context);
+      module->getOperation()->setAttr(
+          "ds4.profile", builder.getDictionaryAttr(builder.getNamedAttr(
+                             "target", builder.getStringAttr("sm_90"))));
+      forGpu.push_back(compiled(specOf(op, kernel), memory, units));
     }
     std::vector<Unit> list;
     for (auto &[symbol, unit] : units)
@@ -144,7 +169,7 @@ public:
     std::remove(path.c_str());
   }
 
-  std::vector<Compiled> kernels;
+  std::vector<Compiled> kernels, forGpu;
   std::vector<std::unique_ptr<Device>> devices;
 };
 
@@ -183,14 +208,15 @@ StepStatus launch(Device &device, const Compiled &kernel, const Step &step,
   auto add = [&](const Bytes &bytes) {
     args.push_back(buffers.emplace_back(device, bytes).get());
   };
-  for (const Bytes &bytes : contents)
-    if (!bytes.empty())
-      add(bytes);
+  for (size_t i : kernel.order)
+    add(contents[i]);
   Bytes statusBytes(sizeof(StepStatus), 0), stepBytes(sizeof(Step));
   std::memcpy(stepBytes.data(), &step, sizeof(Step));
   Bytes tickets(kernel.tickets * sizeof(uint32_t), 0);
   if (kernel.tickets)
     add(tickets);
+  if (kernel.scratchBytes) // not zero: its contents are undefined
+    add(Bytes(kernel.scratchBytes, 0xa5));
   if (kernel.reportsNan)
     add(statusBytes);
   add(stepBytes);
@@ -198,14 +224,15 @@ StepStatus launch(Device &device, const Compiled &kernel, const Step &step,
                       kernel.gridY, kernel.block, args));
   check(device.synchronize());
   auto buffer = buffers.begin();
-  for (Bytes &bytes : contents)
-    if (!bytes.empty())
-      (buffer++)->read(bytes);
+  for (size_t i : kernel.order)
+    (buffer++)->read(contents[i]);
   if (kernel.tickets) {
     (buffer++)->read(tickets);
     EXPECT_EQ(tickets, Bytes(tickets.size(), 0))
         << kernel.symbol << " leaves tickets behind";
   }
+  if (kernel.scratchBytes)
+    ++buffer;
   if (kernel.reportsNan)
     buffer->read(statusBytes);
   StepStatus status;
@@ -282,14 +309,21 @@ StepStatus Kernel::run(const Step &step, std::vector<Memory> memory) const {
     }
     before.push_back(std::move(bytes));
   }
-  StepStatus first{};
   std::vector<Bytes> one = before, two = before;
-  first = launch(*lab().devices[0], kernel, step, one);
+  const StepStatus first = launch(*lab().devices[0], kernel, step, one);
   const StepStatus second = launch(*lab().devices[1], kernel, step, two);
   EXPECT_EQ(first.launch, second.launch) << kernel.symbol;
+  const Compiled &forGpu = lab().forGpu[index];
+  std::vector<Bytes> three = forGpu.symbol == kernel.symbol ? one : before;
+  if (forGpu.symbol != kernel.symbol) {
+    const StepStatus third = launch(*lab().devices[1], forGpu, step, three);
+    EXPECT_EQ(first.launch, third.launch) << forGpu.symbol;
+  }
   for (size_t i = 0; i < memory.size(); ++i) {
     EXPECT_EQ(one[i], two[i]) << "argument " << i << " of " << kernel.symbol
                               << " depends on the number of threads";
+    EXPECT_EQ(one[i], three[i]) << "argument " << i << " of " << forGpu.symbol
+                                << " differs from that of " << kernel.symbol;
     const size_t size = memory[i].output.size();
     EXPECT_TRUE(std::equal(one[i].begin() + size, one[i].end(),
                            before[i].begin() + size))

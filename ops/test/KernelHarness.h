@@ -57,10 +57,11 @@ public:
   Kernel(std::string op, std::vector<std::string> operands,
          std::vector<std::string> results);
 
-  /// Runs a step. `memory` is in the order of the kernel's arguments, without
-  /// status and step. Fails the test if a launch fails, if the two devices
-  /// differ, or if something past an output was written. Returns the status:
-  /// all zero unless a selection met a NaN.
+  /// Runs a step: the launch as it is cut for the host, with one thread and
+  /// with two, and as for a GPU if that differs. `memory` is in the order of
+  /// the host's arguments, without status and step. Fails the test if a launch
+  /// fails, if results differ, or if something past an output was written.
+  /// Returns the status: all zero unless a selection met a NaN.
   StepStatus run(const Step &step, std::vector<Memory> memory) const;
 
   /// Mnemonics of all Kernels of this binary.

@@ -40,14 +40,17 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
 DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
                             float acc, const u8 *books) {
   const u8 *block = row + b * kBlockBytes;
+  // Both books in registers, for all blocks of the expert.
+  const u32 levels[2] = {load_word(books), load_word(books + 8)};
+  const u32 scales[2] = {load_word(books + 4), load_word(books + 12)};
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
     const u32 meta = block[8 + half];
-    const u8 *book = books + 8 * (meta >> 7);
+    const bool second = meta >> 7;
     const float scale =
-        f32_from_ue4m3(meta & 0x7f) * float_of(load_word(book + 4));
-    const i32 sum =
-        fp2_dot(load_u32(block + 4 * half), load_word(book), x + 4 * half, 0);
+        f32_from_ue4m3(meta & 0x7f) * float_of(second ? scales[1] : scales[0]);
+    const i32 sum = fp2_dot(load_u32(block + 4 * half),
+                            second ? levels[1] : levels[0], x + 4 * half, 0);
     acc = fma_f32(static_cast<float>(sum), scale * d, acc);
   }
   return acc;

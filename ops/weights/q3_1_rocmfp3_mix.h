@@ -44,13 +44,19 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
 DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
                             float acc, const u8 *books) {
   const u8 *block = row + b * kBlockBytes;
+  // Both books in registers, for all blocks of the expert.
+  u32 words[6];
+  DS4_REGISTERS
+  for (u32 i = 0; i < 6; ++i)
+    words[i] = load_word(books + 4 * i);
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
     const u32 meta = block[12 + half];
-    const u8 *book = books + 12 * (meta >> 7);
+    const bool second = meta >> 7;
     const float scale =
-        f32_from_ue4m3(meta & 0x7f) * float_of(load_word(book + 8));
-    const u32 low = load_word(book), high = load_word(book + 4);
+        f32_from_ue4m3(meta & 0x7f) * float_of(second ? words[5] : words[2]);
+    const u32 low = second ? words[3] : words[0];
+    const u32 high = second ? words[4] : words[1];
     i32 sum = 0;
     DS4_REGISTERS
     for (u32 g = 2 * half; g < 2 * half + 2; ++g)

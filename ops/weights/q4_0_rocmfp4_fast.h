@@ -29,6 +29,15 @@ DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   return static_cast<float>(fp4_level(code)) * f32_from_ue4m3(block[16]);
 }
 
+/// Element i is its level times the scale of block i / 32.
+DS4_DEVICE float plain_level(const u8 *row, u32 i) {
+  const u8 *block = row + i / 32 * kBlockBytes;
+  return static_cast<float>(fp4_level(block[i % 16] >> (i % 32 / 16 * 4) & 15));
+}
+DS4_DEVICE float plain_scale(const u8 *row, u32 b) {
+  return f32_from_ue4m3(row[b * kBlockBytes + 16]);
+}
+
 /// acc + weights of block b times 32 codes of scale d, in one fma.
 DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
                            float acc) {
