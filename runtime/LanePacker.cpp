@@ -24,13 +24,17 @@ std::vector<uint32_t> LanePacker::describe(const LaneRow &row) {
   return words;
 }
 
+Result<KernelCode> LanePacker::compile(const RtcCompiler &compiler,
+                                       const Cache &cache) {
+  return compileCached(kSymbol, kSymbol, kText, compiler, cache);
+}
+
 Result<std::unique_ptr<LanePacker>>
 LanePacker::create(Device &device, std::span<const LaneRow> rows) {
   DS4_ASSIGN(const std::unique_ptr<RtcCompiler> compiler, device.compiler());
   if (!compiler)
     return std::unique_ptr<LanePacker>();
-  DS4_ASSIGN(const KernelCode code, compileCached(kSymbol, kSymbol, kText,
-                                                  *compiler, Cache::ofUser()));
+  DS4_ASSIGN(const KernelCode code, compile(*compiler, Cache::ofUser()));
   DS4_TRY(device.loadKernels(std::span(&code, 1)));
   std::unique_ptr<LanePacker> packer(new LanePacker(device, rows));
   DS4_ASSIGN(packer->kernel, device.kernel(kSymbol));

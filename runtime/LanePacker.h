@@ -15,8 +15,12 @@ namespace ds4 {
 
 class LanePacker {
 public:
-  /// Compiles the kernel, or takes it from the cache. `rows` are those that
-  /// pack() will be asked for, by number. Null: the device compiles no units.
+  /// The kernel, compiled unless the cache has it.
+  static Result<KernelCode> compile(const RtcCompiler &compiler,
+                                    const Cache &cache);
+
+  /// With the kernel on the device. `rows` are those that pack() will be asked
+  /// for, by number. Null: the device compiles no units.
   /// The packer must not outlive the device.
   static Result<std::unique_ptr<LanePacker>>
   create(Device &device, std::span<const LaneRow> rows);

@@ -133,7 +133,7 @@ Status Bench::byOp(uint32_t depth) {
     sum.weightBytes /= kSteps;
     at.ops.push_back(std::move(sum));
   }
-  std::ranges::stable_sort(at.ops, std::greater(), &BenchOp::seconds);
+  std::ranges::sort(at.ops, std::greater(), &BenchOp::seconds);
   return Status::ok();
 }
 

@@ -2,12 +2,14 @@
 #include "tools/CompileCommand.h"
 
 #include "runtime/KernelBuild.h"
+#include "runtime/LanePacker.h"
 #include "tools/CompileReport.h"
 #include "tools/Terminal.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -67,6 +69,12 @@ static Status compileKernels(const CompileOptions &options) {
     };
     DS4_ASSIGN(kernels,
                buildKernels(bundle, *compiler, Cache::ofUser(), build));
+    // The loader's, too, if it will be needed.
+    if (std::ranges::count(bundle.plan.weights, WeightLayout::lanes,
+                           &WeightDesc::layout)) {
+      DS4_ASSIGN(kernels.emplace_back(),
+                 LanePacker::compile(*compiler, Cache::ofUser()));
+    }
     seconds = bar.seconds();
   }
   size_t bytes = 0;
