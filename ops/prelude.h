@@ -1,8 +1,8 @@
 // prelude.h - what a kernel may use: types, indices, cross-lane operations and
 // exact arithmetic on every target. The only file with #if on the target,
-// beside tile_mma.h; it includes nothing but ours, since hipRTC and NVRTC have
-// no system headers. Number code (exp, conversions) is in numbers.h, which
-// comes last.
+// beside waves.h, which is a part of it, and tile_mma.h; it includes nothing
+// but ours, since hipRTC and NVRTC have no system headers. Number code (exp,
+// conversions) is in numbers.h, which comes last.
 //
 // A wave has 32 lanes everywhere. Cross-lane operations and barrier() must be
 // reached by all lanes of the wave (block); the host reports it where they
@@ -109,13 +109,16 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #endif
 
 // Before a loop whose iterations load from memory, so that the loads of n of
-// them are on their way together.
+// them are on their way together. Half as many on AMD's chips, where a wave's
+// registers for the other half would keep other waves away.
 #if defined(DS4_TARGET_HOST)
 #define DS4_PREFETCH(n)
+#elif defined(DS4_TARGET_AMD)
+#define DS4_PREFETCH(n) DS4_PRAGMA(unroll(n / 2))
 #else
 #define DS4_PREFETCH(n) DS4_PRAGMA(unroll n)
-#define DS4_PRAGMA(text) _Pragma(#text)
 #endif
+#define DS4_PRAGMA(text) _Pragma(#text)
 
 constexpr u32 kWave = 32;
 
@@ -246,6 +249,17 @@ DS4_DEVICE void finish(float &x) {
 #endif
 }
 
+/// Keeps what makes x above a branch that only some lanes take: compilers for
+/// AMD's chips may move it to its only use there, where it cannot read lanes
+/// that are off.
+DS4_DEVICE void keep_here(float &x) {
+#if defined(DS4_TARGET_AMD)
+  asm volatile("" : "+v"(x));
+#else
+  (void)x;
+#endif
+}
+
 //===----------------------------------------------------------------------===//
 // Primitives of a target
 //===----------------------------------------------------------------------===//
@@ -309,8 +323,27 @@ DS4_DEVICE u32 shfl_u32(u32 value, u32 from) {
   return static_cast<u32>(__builtin_amdgcn_ds_bpermute(
       static_cast<int>(from % kWave * 4), static_cast<int>(value)));
 }
+/// Of lane xor kMask, at most 8, inside a row of 16 lanes: a modifier of the
+/// instruction that uses the value.
+template <int kMask> DS4_DEVICE u32 row_xor(int value) {
+  constexpr int kRowXmask = 0x160, kAllRows = 0xf, kAllBanks = 0xf;
+  return static_cast<u32>(__builtin_amdgcn_mov_dpp(
+      value, kRowXmask + kMask, kAllRows, kAllBanks, /*bound_ctrl=*/true));
+}
 DS4_DEVICE u32 shfl_xor_u32(u32 value, u32 mask) {
-  // Not permlanex16: LLVM 17 and 19 move it under divergent branches.
+  const int x = static_cast<int>(value);
+  switch (mask) { // a constant wherever it is called
+  case 1:
+    return row_xor<1>(x);
+  case 2:
+    return row_xor<2>(x);
+  case 4:
+    return row_xor<4>(x);
+  case 8:
+    return row_xor<8>(x);
+  case 16: // not permlanex16: LLVM 17 and 19 move it under divergent branches
+    return static_cast<u32>(__builtin_amdgcn_ds_swizzle(x, 16 << 10 | 31));
+  }
   return shfl_u32(value, __builtin_amdgcn_mbcnt_lo(~0u, 0u) ^ mask);
 }
 DS4_DEVICE float fma_f32(float a, float b, float c) {
@@ -385,29 +418,11 @@ DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
 #endif
 
 //===----------------------------------------------------------------------===//
-// Waves
+// Threads of a block, blocks of a launch
 //===----------------------------------------------------------------------===//
 
 DS4_DEVICE u32 lane() { return thread_x() % kWave; }
 DS4_DEVICE u32 wave() { return thread_x() / kWave; }
-
-/// The value of lane `from`, of lane xor `mask`.
-DS4_DEVICE u32 shfl(u32 value, u32 from) { return shfl_u32(value, from); }
-DS4_DEVICE i32 shfl(i32 value, u32 from) {
-  return static_cast<i32>(shfl_u32(static_cast<u32>(value), from));
-}
-DS4_DEVICE float shfl(float value, u32 from) {
-  return float_of(shfl_u32(bits_of(value), from));
-}
-DS4_DEVICE u32 shfl_xor(u32 value, u32 mask) {
-  return shfl_xor_u32(value, mask);
-}
-DS4_DEVICE i32 shfl_xor(i32 value, u32 mask) {
-  return static_cast<i32>(shfl_xor_u32(static_cast<u32>(value), mask));
-}
-DS4_DEVICE float shfl_xor(float value, u32 mask) {
-  return float_of(shfl_xor_u32(bits_of(value), mask));
-}
 
 /// Adds 1 to a count in LDS that other threads of the block count in too.
 DS4_DEVICE void count_shared(u32 *count) {
@@ -438,69 +453,6 @@ DS4_DEVICE void device_fence() {
   __threadfence();
 #else
   __atomic_thread_fence(__ATOMIC_ACQ_REL);
-#endif
-}
-
-/// Sum over the 8 lanes 8g ... 8g + 7 of a group, by lane xor 1, 2, 4; every
-/// lane gets the sum of its group.
-DS4_DEVICE float segment_sum(float value) {
-#if defined(DS4_TARGET_HOST)
-  ds4::HostWave *wave = ds4::hostWave();
-  return wave->api->segmentSum(wave, value);
-#else
-  for (u32 mask = 1; mask < 8; mask *= 2)
-    value += shfl_xor(value, mask);
-  return value;
-#endif
-}
-
-/// Sum over the wave by lane xor 1, 2, 4, 8, 16; every lane gets it.
-DS4_DEVICE float wave_sum(float value) {
-#if defined(DS4_TARGET_HOST)
-  ds4::HostWave *wave = ds4::hostWave();
-  return wave->api->waveSum(wave, value);
-#else
-  for (u32 mask = 1; mask < kWave; mask *= 2)
-    value += shfl_xor(value, mask);
-  return value;
-#endif
-}
-
-/// Eight segment sums at once, with one exchange of eight values instead of
-/// eight of one: sum r is over the group's values[r]; lane l gets sum l % 8.
-DS4_DEVICE float segment_sums(const float (&values)[8]) {
-#if defined(DS4_TARGET_HOST)
-  ds4::HostWave *wave = ds4::hostWave();
-  return wave->api->segmentSums(wave, values);
-#else
-  // Each step halves the sums that a lane carries: it keeps those whose number
-  // has its own bit and gives the others away.
-  float four[4], two[2];
-  for (u32 i = 0; i < 4; ++i) {
-    const float keep = lane() & 1 ? values[2 * i + 1] : values[2 * i];
-    const float give = lane() & 1 ? values[2 * i] : values[2 * i + 1];
-    four[i] = keep + shfl_xor(give, 1);
-  }
-  for (u32 i = 0; i < 2; ++i) {
-    const float keep = lane() & 2 ? four[2 * i + 1] : four[2 * i];
-    const float give = lane() & 2 ? four[2 * i] : four[2 * i + 1];
-    two[i] = keep + shfl_xor(give, 2);
-  }
-  const float keep = lane() & 4 ? two[1] : two[0];
-  const float give = lane() & 4 ? two[0] : two[1];
-  return keep + shfl_xor(give, 4);
-#endif
-}
-
-/// Eight wave sums at once; lane l gets sum l % 8.
-DS4_DEVICE float wave_sums(const float (&values)[8]) {
-#if defined(DS4_TARGET_HOST)
-  ds4::HostWave *wave = ds4::hostWave();
-  return wave->api->waveSums(wave, values);
-#else
-  float sum = segment_sums(values);
-  sum += shfl_xor(sum, 8);
-  return sum + shfl_xor(sum, 16);
 #endif
 }
 
@@ -606,6 +558,8 @@ DS4_DEVICE void report_nan(StepStatus *status, u32 row) {
   __atomic_store_n(&status->launch, 1u, __ATOMIC_RELAXED);
 #endif
 }
+
+#include "waves.h"
 
 #include "numbers.h"
 

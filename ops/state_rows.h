@@ -89,8 +89,10 @@ DS4_DEVICE float group_max_abs(const float *values, u32 n) {
   float m = 0.0f;
   for (u32 i = 0; i < n; ++i)
     m = max_abs(m, values[i]);
+  DS4_REGISTERS
   for (u32 mask = 1; mask < 8; mask *= 2)
     m = max_abs(m, shfl_xor(m, mask));
+  keep_here(m);
   return m;
 }
 
