@@ -142,7 +142,6 @@ static void describeList(KernelSpec &spec, AttendOp op) {
 static bool spreadTiles(AttendOp op, KernelSpec &spec) {
   constexpr int64_t kTile = 32, kMostTokens = 16, kMostTiles = 256;
   const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
-  const int64_t blockHeads = heads % 8 == 0 ? 8 : 4;
   const int64_t panels = size > 256 ? 2 : 1;
   int64_t listed = 0;
   if (op.getCompressed())
@@ -152,6 +151,10 @@ static bool spreadTiles(AttendOp op, KernelSpec &spec) {
   const auto listTiles = static_cast<int64_t>(llvm::divideCeil(listed, kTile));
   const int64_t window = static_cast<int64_t>(op.getWindow());
   const int64_t tiles = (window + kTile - 2) / kTile + 1 + listTiles;
+  // More heads a block share what is decoded, if there are blocks enough.
+  constexpr int64_t kManyBlocks = 264;
+  const bool many = tiles * heads / 4 * spec.gridY > kManyBlocks;
+  const int64_t blockHeads = many && heads % 8 == 0 ? 8 : 4;
   if (!isForGpu(op) || spec.gridY >= kMostTokens || heads % blockHeads != 0 ||
       size % 64 != 0 || size > 512 || tiles > kMostTiles)
     return false;
@@ -286,10 +289,13 @@ void addAttentionKernels(KernelTable &kernels) {
   kernels.add<TopKOp>([](TopKOp op, KernelSpec &spec) {
     const int64_t rows = dim(op.getScores(), 1);
     spec.block = threadsFor(spec, rows > 1024 ? 256 : 32, 8);
+    const bool scan = isForGpu(op) && spec.block == 256 && rows < 65536;
+    const int64_t kept = llvm::divideCeil(rows, 256);
     spec.constant("kRows", rows)
         .constant("kTopK", op.getK())
         .constant("kWindow", op.getRatio())
-        .constant("kScan", isForGpu(op) && spec.block == 256 && rows < 65536);
+        .constant("kScan", scan)
+        .constant("kKept", scan && kept <= 32 ? kept : 0);
     spec.args = {op.getScores(), op.getResult()};
     spec.reportsNan = true;
     return success();

@@ -52,6 +52,8 @@ public:
   /// Block b writes the values b * tile, ..., (b + 1) * tile - 1 of a row of
   /// each result; 0: it does not write so.
   int64_t tile = 0;
+  /// Blocks behind those of the tiles: what they write no tile has.
+  uint32_t asides = 0;
   /// Of operands whose rows are as long as the results', a block reads no other
   /// values than those of its tile.
   bool local = false;

@@ -123,11 +123,17 @@ bool LaunchBuilder::follows(Operation *op, LaunchHead &head, KernelSpec &body) {
   const KernelSpec &first = head.body;
   const int64_t values = rowValues(op);
   if (!body.local || body.ratio != first.ratio || first.tile == 0 ||
-      first.tile * first.gridX != values)
+      first.tile * (first.gridX - first.asides) != values)
     return false;
   for (Operation *producer : producers(op))
     if (rowValues(producer) != values)
       return false;
+  // A tile is of the first result.
+  if (first.asides)
+    for (Value operand : op->getOperands())
+      if (auto made = dyn_cast<OpResult>(storageOf(operand));
+          made && made.getResultNumber() > 0)
+        return false;
   // What comes before it and touches its cache may be in the tail.
   for (Operation *other : ops)
     if (other != op && shareState(other, op))

@@ -23,26 +23,33 @@ static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
 }
 
 /// On a GPU, where the op begins a launch, a block does each of the dot
-/// products and leaves it in the result.
-static void spreadMixes(HcPreOp op, KernelSpec &spec) {
+/// products (ops/hc_mix.hip), and comb is made aside. False: it is not cut so.
+static bool spreadMixes(HcPreOp op, KernelSpec &spec) {
   constexpr uint32_t kThreads = 256; // of ops/hc_mix.hip
-  const int64_t mixes = op.getFn().getType().getShape().front();
-  Operation *const streams = op.getStreams().getDefiningOp();
-  const bool isFirst = !isa<LaunchOp>(op->getParentOp()) || !streams ||
-                       streams->getBlock() != op->getBlock();
+  const int64_t streams = dim(op.getStreams(), 1);
   const int64_t flat = op.getFn().getType().getRowElements();
+  Operation *const maker = op.getStreams().getDefiningOp();
+  const bool isFirst = !isa<LaunchOp>(op->getParentOp()) || !maker ||
+                       maker->getBlock() != op->getBlock();
   // A thread keeps its elements in registers.
-  const bool spread = isForGpu(op) && isFirst && spec.block == kThreads &&
-                      mixes < dim(op.getX(), 1) && flat % kThreads == 0 &&
-                      flat <= 64 * kThreads;
-  spec.constant("kSpread", spread);
-  if (!spread)
-    return;
+  if (!isForGpu(op) || !isFirst || spec.block != kThreads ||
+      streams * streams > 32 || flat % kThreads != 0 || flat > 64 * kThreads)
+    return false;
+  const int64_t members = streams * std::max<int64_t>(2, streams) + 1;
+  spec.kernel = "hc_spread";
+  spec.gridX = 2;
+  spec.asides = 1;
+  spec.tile = dim(op.getX(), 1);
+  spec.scratchBytes = spec.gridY * 2 * members * sizeof(float);
+  spec.constant("kMembers", members);
   spec.spread = std::make_shared<KernelSpec>(spec);
   spec.spread->kernel = "hc_mix";
   spec.spread->waits = true;
-  spec.spread->gridX = static_cast<uint32_t>(mixes + 1);
-  spec.spread->args = {op.getStreams(), op.getFn(), op.getX()};
+  spec.spread->gridX = static_cast<uint32_t>(2 * members);
+  spec.spread->args = {op.getStreams(), op.getFn()};
+  spec.args = {op.getStreams(), op.getScale(), op.getBase(),
+               op.getX(),       op.getPost(),  op.getComb()};
+  return true;
 }
 
 void addStreamKernels(KernelTable &kernels) {
@@ -50,13 +57,14 @@ void addStreamKernels(KernelTable &kernels) {
     describeStreams(spec, op.getStreams(), op.getFn().getType(),
                     op.getEps().convertToFloat(),
                     op.getHcEps().convertToFloat());
+    spec.constant("kIterations", op.getIterations());
+    if (spreadMixes(op, spec))
+      return success();
     const int64_t streams = dim(op.getStreams(), 1);
-    spec.constant("kIterations", op.getIterations())
-        .constant("kByLanes",
+    spec.constant("kByLanes",
                   isForGpu(op) && streams * streams <= 32 && spec.block > 32);
     spec.args = {op.getStreams(), op.getFn(),   op.getScale(), op.getBase(),
                  op.getX(),       op.getPost(), op.getComb()};
-    spreadMixes(op, spec);
     return success();
   });
 

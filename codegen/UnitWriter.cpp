@@ -162,10 +162,16 @@ void UnitWriter::writeHead(const LaunchHead &head, std::string block) {
   // It has no rows in some steps.
   if (spec.dependent && first.waits)
     line("wait_for_previous();");
+  const bool tilesOnly = head.body.asides && !head.followers.empty();
+  if (tilesOnly)
+    open(fmt::format("if ({} < {}) {{", block,
+                     head.body.gridX - head.body.asides));
   for (const KernelSpec &follower : head.followers) {
     line("barrier();");
     run(follower, block, head.body.tile / follower.tile);
   }
+  if (tilesOnly)
+    close();
 }
 
 void UnitWriter::writePart(const LaunchPart &part) {

@@ -1,11 +1,13 @@
-// hc_mix.hip - the dot products of hc_pre.hip, each by a block of its own:
-// block j leaves mix j (the last: the sum of squares) in x[row, j], where
-// hc_pre finds it. Same sums as stream_mixes(): wave w of eight has the partial
-// sums 32 w + lane of the strided order.
+// hc_mix.hip - the dot products of ds4.hc_pre, each by a block of its own, into
+// scratch memory, where hc_spread.hip finds them: of the first kMembers blocks
+// those of pre and post, then the sum of squares; of the others those of comb,
+// then the sum of squares again. Same sums as stream_mixes(): wave w of eight
+// has the partial sums 32 w + lane of the strided order.
 //
 // | constant | |
 // |---|---|
 // | kStreams, kHidden, kMixes | as in hc_pre.hip |
+// | kMembers | blocks of either group: M max(2, M) + 1 |
 
 #include "streams.h"
 
@@ -49,15 +51,19 @@ DS4_DEVICE void decode_row(Row row, float (&weights)[kMine]) {
 }
 
 DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
-                    float *x, const Step *step) {
-  if (row >= row_count(kRatio, step))
+                    float *scratch, const Step *step) {
+  const bool comb = block >= kMembers;
+  const u32 member = block % kMembers;
+  const u32 count = kStreams * (comb ? kStreams : 2);
+  if (row >= row_count(kRatio, step) || member > count)
     return;
+  const bool squares = member == count;
   static_assert(kThreads == 8 * kWave && kFlat % kThreads == 0);
   DS4_SHARED float partial[kThreads];
   const float *f = streams + static_cast<u64>(row) * kFlat;
   float weights[kMine], values[kMine], sum = 0.0f;
-  if (block < kMixes) {
-    const u8 *at = fn + block * kBytes;
+  if (!squares) {
+    const u8 *at = fn + (comb ? 2 * kStreams + member : member) * kBytes;
     if constexpr (kStaged) {
       at = staged_row(at);
       barrier();
@@ -70,7 +76,7 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
     values[i] = f[thread_x() + i * kThreads];
   DS4_REGISTERS
   for (u32 i = 0; i < kMine; ++i)
-    sum = fma_f32(block < kMixes ? weights[i] : values[i], values[i], sum);
+    sum = fma_f32(squares ? values[i] : weights[i], values[i], sum);
   partial[thread_x()] = sum;
   barrier();
   if (wave() != 0)
@@ -81,5 +87,5 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
     p[j] = partial[kWave * j + lane()];
   sum = wave_sum(tree8(p));
   if (lane() == 0)
-    x[static_cast<u64>(row) * kHidden + block] = sum;
+    scratch[2 * row * kMembers + block] = sum;
 }

@@ -205,6 +205,8 @@ DS4_DEVICE u32 e2m1_from_f32(float x) {
 /// invalid bytes (0x7f and more) give 0.
 DS4_DEVICE float f32_from_ue4m3(u32 code) {
   // (8 + m) 2^(e - 11), or m 2^-10 where e is 0.
+  if constexpr (kSubnormalsAreFast)
+    return code >= 0x7fu ? 0.0f : float_of(code << 20) * 0x1p119f;
   const float small = (float)code * 0x1p-10f;
   const float value = float_of((code << 20) + (119u << 23));
   return code >= 0x7fu ? 0.0f : code < 8u ? small : value;

@@ -125,10 +125,13 @@ constexpr u32 kWave = 32;
 // Whether dot4 and pick_bytes are an instruction each, so that codes are best
 // multiplied four at a time; the host does better with loops over elements.
 // Whether a shuffle is an instruction; on the host it is a switch of lanes.
+// Whether products with subnormal floats are as fast as others.
 #if defined(DS4_TARGET_HOST)
-constexpr bool kHasDot4 = false, kShufflesAreCheap = false;
+constexpr bool kHasDot4 = false, kShufflesAreCheap = false,
+               kSubnormalsAreFast = false;
 #else
-constexpr bool kHasDot4 = true, kShufflesAreCheap = true;
+constexpr bool kHasDot4 = true, kShufflesAreCheap = true,
+               kSubnormalsAreFast = true;
 #endif
 
 //===----------------------------------------------------------------------===//
@@ -562,6 +565,29 @@ DS4_DEVICE void report_nan(StepStatus *status, u32 row) {
 #include "waves.h"
 
 #include "numbers.h"
+
+/// Values of the E4M3 codes in the bytes of `four`, none a NaN.
+DS4_DEVICE void e4m3_values(u32 four, float (&values)[4]) {
+#if defined(DS4_TARGET_NVIDIA)
+  u32 pair[2];
+  asm("{.reg .b16 l, h; mov.b32 {l, h}, %2;\n\t"
+      "cvt.rn.f16x2.e4m3x2 %0, l; cvt.rn.f16x2.e4m3x2 %1, h;}"
+      : "=r"(pair[0]), "=r"(pair[1])
+      : "r"(four));
+  for (u32 i = 0; i < 2; ++i)
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %2;\n\t"
+        "cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+        : "=f"(values[2 * i]), "=f"(values[2 * i + 1])
+        : "r"(pair[i]));
+#else
+  // A subnormal float times a power of two.
+  for (u32 i = 0; i < 4; ++i) {
+    const u32 code = four >> (8 * i);
+    values[i] =
+        float_of((code & 0x80u) << 24 | (code & 0x7fu) << 20) * 0x1p120f;
+  }
+#endif
+}
 
 /// Value of the binary16 at any address; exact.
 DS4_DEVICE float load_f16(const void *p) {

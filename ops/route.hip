@@ -32,6 +32,7 @@ DS4_DEVICE void run(u32 block, u32 row, const float *logits, const float *bias,
   for (u32 e = thread_x(); e < kExperts; e += kThreads) {
     const u32 key = keys[e];
     u32 place = 0;
+    DS4_PREFETCH(16)
     for (u32 f = 0; f < kExperts; ++f)
       place += static_cast<u32>(keys[f] > key) |
                (static_cast<u32>(keys[f] == key) & static_cast<u32>(f < e));

@@ -9,6 +9,7 @@
 // | kTopK | k |
 // | kWindow | tokens a compressed row |
 // | kScan | 1: 256 threads, a bin each; sums before a bin go by shuffles |
+// | kKept | with kScan: most rows of a thread, whose keys it keeps |
 
 #include "selection.h"
 
@@ -27,9 +28,30 @@ DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
       result[i] = static_cast<i32>(i);
     return;
   }
-  for (u32 w = thread_x(); w < visible; w += kThreads)
-    if (is_nan(scores[w]))
+  const u32 stretch = (visible + kThreads - 1) / kThreads;
+  const u32 begin = thread_x() * stretch;
+  const u32 end = begin + stretch < visible ? begin + stretch : visible;
+  // Keys of the thread's own stretch, all loads on their way together.
+  u32 keys[kKept ? kKept : 1];
+  if constexpr (kKept != 0) {
+    bool nan = false;
+    DS4_REGISTERS
+    for (u32 i = 0; i < kKept; ++i) {
+      const float score = begin + i < end ? scores[begin + i] : 0.0f;
+      nan |= is_nan(score);
+      keys[i] = order_key(score);
+    }
+    if (nan)
       report_nan(status, row);
+  } else {
+    for (u32 w = thread_x(); w < visible; w += kThreads)
+      if (is_nan(scores[w]))
+        report_nan(status, row);
+  }
+  const u32 own = kKept ? kKept : stretch; // those before `end` exist
+  const auto key_of = [&](u32 i) -> u32 {
+    return kKept ? keys[kKept ? i : 0] : order_key(scores[begin + i]);
+  };
 
   // Bins in descending order of the digit, so that the sum before a bin counts
   // the better keys.
@@ -40,11 +62,12 @@ DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
     for (u32 b = thread_x(); b < kBins; b += kThreads)
       bins[b] = 0;
     barrier();
-    for (u32 w = thread_x(); w < visible; w += kThreads) {
-      const u32 key = order_key(scores[w]);
-      if (shift == 24 || key >> (shift + 8) == prefix)
-        count_shared(&bins[kBins - 1 - (key >> shift) % kBins]);
-    }
+    DS4_REGISTERS
+    for (u32 i = 0; i < own; ++i)
+      if (begin + i < end)
+        if (const u32 key = key_of(i);
+            shift == 24 || key >> (shift + 8) == prefix)
+          count_shared(&bins[kBins - 1 - (key >> shift) % kBins]);
     barrier();
     if constexpr (kScan == 0) {
       sum_groups(bins, kBins, groups);
@@ -65,15 +88,14 @@ DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
 
   DS4_SHARED u32 above[kThreads], equal[kThreads];
   DS4_SHARED u32 above_groups[kThreads / 8], equal_groups[kThreads / 8];
-  const u32 stretch = (visible + kThreads - 1) / kThreads;
-  const u32 begin = thread_x() * stretch;
-  const u32 end = begin + stretch < visible ? begin + stretch : visible;
   u32 above_here = 0, equal_here = 0;
-  for (u32 w = begin; w < end; ++w) {
-    const u32 key = order_key(scores[w]);
-    above_here += key > prefix;
-    equal_here += key == prefix;
-  }
+  DS4_REGISTERS
+  for (u32 i = 0; i < own; ++i)
+    if (begin + i < end) {
+      const u32 key = key_of(i);
+      above_here += key > prefix;
+      equal_here += key == prefix;
+    }
   u32 ties, at;
   if constexpr (kScan != 0) {
     // Fewer than 2^16 of either go into one sum.
@@ -92,10 +114,12 @@ DS4_DEVICE void run(u32 block, u32 row, const float *scores, i32 *result,
     at = sum_before(above, above_groups, thread_x());
   }
   at += ties < wanted ? ties : wanted;
-  for (u32 w = begin; w < end; ++w) {
-    const u32 key = order_key(scores[w]);
-    if (key > prefix || (key == prefix && ties < wanted))
-      result[at++] = static_cast<i32>(w);
-    ties += key == prefix;
-  }
+  DS4_REGISTERS
+  for (u32 i = 0; i < own; ++i)
+    if (begin + i < end) {
+      const u32 key = key_of(i);
+      if (key > prefix || (key == prefix && ties < wanted))
+        result[at++] = static_cast<i32>(begin + i);
+      ties += key == prefix;
+    }
 }
