@@ -77,6 +77,8 @@ public:
   /// Scratch memory of the launch, bytes. Bodies that have some get its pointer
   /// behind `args`; its contents are undefined before, and lost after.
   uint64_t scratchBytes = 0;
+  /// LDS of a block besides the body's static arrays.
+  uint32_t sharedBytes = 0;
   /// The kernel takes a StepStatus pointer before the step (selections).
   bool reportsNan = false;
 

@@ -182,6 +182,7 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
 LogicalResult LaunchBuilder::finish() {
   llvm::DenseSet<Value> known;
   for (const KernelSpec *body : spec.bodies()) {
+    spec.sharedBytes = std::max(spec.sharedBytes, body->sharedBytes);
     for (Value value : body->args)
       if (value && known.insert(storageOf(value)).second)
         spec.args.push_back(storageOf(value));

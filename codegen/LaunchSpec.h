@@ -55,6 +55,7 @@ struct LaunchSpec {
   /// Blocks wait for the launches before themselves, so that it may begin early
   /// (wait_for_previous() in ops/prelude.h).
   bool dependent = false;
+  uint32_t sharedBytes = 0;             ///< the most that a body takes
   mlir::Operation *selection = nullptr; ///< the op that may report a NaN
 
   std::vector<const KernelSpec *> bodies() const;

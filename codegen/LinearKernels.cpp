@@ -1,6 +1,7 @@
 // LinearKernels.cpp - entries of the kernel table: embedding, quantisation,
 // linears and expert products.
 #include "codegen/KernelEntries.h"
+#include "codegen/Target.h"
 #include "ir/Launch.h"
 
 using namespace mlir;
@@ -62,6 +63,9 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
   const bool shares = gpu && shareVector(spec, out);
   const bool staged = shares && !int8 && stageRows(weight);
   const bool parts = shares && int8 && haveParts(weight);
+  // A long step has rows enough for several a lane.
+  if (gpu && !int8 && spec.columns > 1 && rowCapacity(op) > kMostColumns)
+    laneRows = 4;
   // Which expert's rows they are, others must know first.
   spec.waits = (staged || parts) && isa<LinearOp, GroupedLinearOp>(op);
   if (parts) {
@@ -98,21 +102,72 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
     spec.layout = WeightLayout::file;
 }
 
-/// Rows of activations that share what is decoded of a weight.
-static uint32_t columnsOf(Operation *op) {
-  auto columns = op->getAttrOfType<IntegerAttr>(kColumnsAttr);
-  return columns ? static_cast<uint32_t>(columns.getInt()) : 1;
+/// LDS of a block of ops/tile.h (TileMemory, TilePartials).
+static int64_t tileBytes(int64_t stage, int64_t rowGroups, int64_t scales) {
+  const int64_t line = 32 * stage + 16;
+  const int64_t staged = 8 * kTileColumns * (line + 4 * stage) +
+                         8 * 32 * rowGroups * (line + 4 * stage * scales);
+  const int64_t partials = 4 * 8 * 16 * (32 * rowGroups + 8);
+  return std::max(staged, partials);
 }
 
-/// Grid and constants of an expert product (ops/expert_pairs.h).
+/// Grid and constants of ops/tile.h: a block does kTileColumns rows of
+/// activations times 32 rows a row group of one of `matrices` matrices; its
+/// waves are the segments of each row group.
+static void launchTiles(KernelSpec &spec, Operation *op, WeightType weight,
+                        int64_t out, int64_t matrices) {
+  constexpr int64_t kRowGroups = 2;
+  const Target *target = findTarget(targetOf(op));
+  assert(target && "tiles are for GPUs, which a profile names");
+  const int64_t scales = weightFormatInfo(weight.getFormat()).scaleCount;
+  // Blocks of a segment that are staged at a time: as many as fit.
+  int64_t stage = 4;
+  while (weight.getRowElements() / 256 % stage != 0 ||
+         (stage > 1 && tileBytes(stage, kRowGroups, scales) >
+                           static_cast<int64_t>(target->sharedBytes)))
+    stage /= 2;
+  spec.kernel += "_tile";
+  spec.format = weight.getFormat();
+  spec.block = spec.mostThreads = 256 * kRowGroups;
+  spec.gridX =
+      static_cast<uint32_t>(matrices * llvm::divideCeil(out, 32 * kRowGroups));
+  spec.sharedBytes =
+      static_cast<uint32_t>(tileBytes(stage, kRowGroups, scales));
+  spec.constant("kIn", weight.getRowElements())
+      .constant("kOut", out)
+      .constant("kRowBytes", weight.getDeviceRowBytes())
+      .constant("kInt8", 1)
+      .constant("kLaneRows", 1) // layouts/row_parts.h, which tiles do not use
+      .constant("kStage", stage)
+      .constant("kRowGroups", kRowGroups)
+      .constant("kSharedBytes", spec.sharedBytes)
+      .constant("kBookLevels", weight.getBookLevels())
+      .constant("kColumns", spec.columns);
+  describeLayout(spec, weight);
+}
+
+/// Grid and constants of `matrices` products of `out` rows each.
+static void launchMatrices(KernelSpec &spec, Operation *op, Value x,
+                           WeightType weight, int64_t out, int64_t matrices) {
+  spec.columns = static_cast<uint32_t>(columnsOf(op));
+  if (spec.columns > kMostColumns)
+    launchTiles(spec, op, weight, out, matrices);
+  else
+    launchProducts(spec, op, x, weight, out, matrices);
+}
+
+/// Grid and constants of an expert product (ops/expert_pairs.h). Tiles of
+/// `tiled` matrices of an expert have blocks of their own.
 template <typename OpT>
-static void launchExperts(KernelSpec &spec, OpT op, Value x,
-                          WeightType weight) {
-  const int64_t used = dim(op.getExperts(), 1);
+static void launchExperts(KernelSpec &spec, OpT op, Value x, WeightType weight,
+                          int64_t tiled) {
+  const int64_t used = dim(op.getExperts(), 1), columns = columnsOf(op);
   const bool grouped = op.getPairs() != nullptr;
-  spec.columns = columnsOf(op);
-  launchProducts(spec, op, x, weight, weight.getShape()[1],
-                 grouped ? weight.getShape().front() : used * spec.columns);
+  const int64_t experts = weight.getShape().front();
+  launchMatrices(spec, op, x, weight, weight.getShape()[1],
+                 columns > kMostColumns ? experts * tiled
+                 : grouped              ? experts
+                                        : used * columns);
   spec.constant("kUsed", used).constant("kGrouped", grouped);
   if (grouped) // a wave does its expert's pairs of the whole step
     spec.columns = static_cast<uint32_t>(dim(op.getExperts(), 0));
@@ -162,8 +217,7 @@ void addLinearKernels(KernelTable &kernels) {
 
   kernels.add<LinearOp>([](LinearOp op, KernelSpec &spec) {
     const WeightType weight = op.getWeight().getType();
-    spec.columns = columnsOf(op);
-    launchProducts(spec, op, op.getX(), weight, weight.getShape().front(), 1);
+    launchMatrices(spec, op, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);
     spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
     return success();
@@ -173,8 +227,7 @@ void addLinearKernels(KernelTable &kernels) {
     const WeightType weight = op.getWeight().getType();
     const int64_t groups = dim(op.getX(), 1);
     spec.kernel = "linear";
-    spec.columns = columnsOf(op);
-    launchProducts(spec, op, op.getX(), weight,
+    launchMatrices(spec, op, op.getX(), weight,
                    weight.getShape().front() / groups, groups);
     spec.constant("kGroups", groups);
     spec.args = {op.getX(), op.getWeight(), op.getBooks(), op.getResult()};
@@ -182,7 +235,7 @@ void addLinearKernels(KernelTable &kernels) {
   });
 
   kernels.add<ExpertGateUpOp>([](ExpertGateUpOp op, KernelSpec &spec) {
-    launchExperts(spec, op, op.getX(), op.getGate().getType());
+    launchExperts(spec, op, op.getX(), op.getGate().getType(), /*tiled=*/2);
     spec.args = {op.getX(),     op.getExperts(),   op.getGate(),
                  op.getUp(),    op.getGateBooks(), op.getUpBooks(),
                  op.getPairs(), op.getGateOut(),   op.getUpOut()};
@@ -190,7 +243,7 @@ void addLinearKernels(KernelTable &kernels) {
   });
 
   kernels.add<ExpertDownOp>([](ExpertDownOp op, KernelSpec &spec) {
-    launchExperts(spec, op, op.getH(), op.getWeight().getType());
+    launchExperts(spec, op, op.getH(), op.getWeight().getType(), /*tiled=*/1);
     spec.args = {op.getH(),     op.getExperts(), op.getWeight(),
                  op.getBooks(), op.getPairs(),   op.getResult()};
     return success();

@@ -208,6 +208,7 @@ LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
   launch.block = spec->threads;
   launch.ratio = spec->ratio;
   launch.columns = spec->columns;
+  launch.sharedBytes = spec->sharedBytes;
   for (Value value : spec->args) {
     FailureOr<Arg> arg = argOf(value, op);
     if (failed(arg))

@@ -6,12 +6,13 @@
 namespace ds4::codegen {
 
 static constexpr Target kTargets[] = {
-    // name, triple, cpu, language, link mode, wave size
+    // name, triple, cpu, language, link mode, wave size, LDS
     // x86-64-v3 (Haswell, Zen 1) has fma, which the numerics contract needs as
     // one instruction, and AVX2.
-    {"gfx1151", "", "", "", "", 32},
-    {"host", "x86_64-unknown-linux-gnu", "x86-64-v3", "c++", "elf_x86_64", 32},
-    {"sm_90", "", "", "", "", 32},
+    {"gfx1151", "", "", "", "", 32, 65536},
+    {"host", "x86_64-unknown-linux-gnu", "x86-64-v3", "c++", "elf_x86_64", 32,
+     65536},
+    {"sm_90", "", "", "", "", 32, 232448},
 };
 
 std::span<const Target> targets() { return kTargets; }

@@ -17,6 +17,7 @@ struct Target {
   std::string_view language; ///< clang's -x
   std::string_view linkMode; ///< lld's -m
   unsigned waveSize;         ///< lanes of a wave
+  unsigned sharedBytes;      ///< most LDS of a block
 
   /// Whether a bundle has an object for it.
   bool hasObject() const { return !triple.empty(); }

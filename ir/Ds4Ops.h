@@ -33,8 +33,16 @@ namespace ds4::ir {
 inline constexpr llvm::StringLiteral kLayerAttr = "ds4.layer";
 
 /// Discardable attribute of a linear: how many rows of activations share what
-/// is decoded of the weight, i32, 1 to 8. A pass sets it; no bit depends on it.
+/// is decoded of the weight, i32: 1 to kMostColumns, or kTileColumns for tiles
+/// of integer matrix instructions. A pass sets it; no bit depends on it.
 inline constexpr llvm::StringLiteral kColumnsAttr = "ds4.columns";
+/// Rows that a wave keeps sums for (ops/products.h).
+inline constexpr int64_t kMostColumns = 8;
+/// Rows that a block of ops/tile.h does.
+inline constexpr int64_t kTileColumns = 64;
+
+/// Rows of activations that share what is decoded of an op's weight.
+int64_t columnsOf(mlir::Operation *op);
 
 /// Shape of an activation, float or int8; the leading dimension is the rows.
 llvm::ArrayRef<int64_t> activationShape(mlir::Type type);

@@ -145,7 +145,7 @@ def Ds4_LaunchOp
     `ds4.reshape`. (C2) results are the yielded values, which are made inside.
     (C3) the name is an identifier. (C4) at most one selection; if a phase has
     several rows, no op beside others takes the step as a whole (grouped
-    experts), an op and what it reads inside have one row domain, and no two ops
+    experts) or does tiles of rows, an op and what it reads inside have one row domain, and no two ops
     touch a cache that one of them writes; if it has one, neither of such two is
     a head.
   }];

@@ -33,24 +33,59 @@ int64_t ds4::ir::rowValues(Operation *op) {
   return values;
 }
 
-bool ds4::ir::isForGpu(Operation *op) {
+StringRef ds4::ir::targetOf(Operation *op) {
   auto module = op->getParentOfType<ModuleOp>();
   auto profile =
       module ? module->getAttrOfType<DictionaryAttr>("ds4.profile") : nullptr;
   auto target = profile ? profile.getAs<StringAttr>("target") : nullptr;
-  return target && target != "host";
+  return target ? target.getValue() : "";
+}
+
+bool ds4::ir::isForGpu(Operation *op) {
+  const StringRef target = targetOf(op);
+  return !target.empty() && target != "host";
 }
 
 bool ds4::ir::isSelection(Operation *op) {
   return isa<TopKOp, RouteOp, HashRouteOp, ArgmaxOp>(op);
 }
 
-bool ds4::ir::takesWholeStep(Operation *op) {
-  return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case([](GroupPairsOp) { return true; })
-      .Case<ExpertGateUpOp, ExpertDownOp>(
-          [](auto product) { return product.getPairs() != nullptr; })
-      .Default(false);
+int64_t ds4::ir::columnsOf(Operation *op) {
+  auto columns = op->getAttrOfType<IntegerAttr>(kColumnsAttr);
+  return columns ? columns.getInt() : 1;
+}
+
+StringRef ds4::ir::whyAlone(Operation *op) {
+  if (columnsOf(op) > kMostColumns)
+    return "does tiles of rows";
+  const bool step = llvm::TypeSwitch<Operation *, bool>(op)
+                        .Case([](GroupPairsOp) { return true; })
+                        .Case<ExpertGateUpOp, ExpertDownOp>([](auto product) {
+                          return product.getPairs() != nullptr;
+                        })
+                        .Default(false);
+  return step ? "takes a step as a whole" : "";
+}
+
+/// Whether weights have a minimum besides levels and scales.
+static bool hasMinimum(ds4::WeightFormat format) {
+  using enum ds4::WeightFormat;
+  return format == q4_1 || format == q5_1 || format == q2_0_rocmfp2_affine;
+}
+
+bool ds4::ir::canUseTiles(Operation *op) {
+  if (!isForGpu(op) ||
+      !isa<LinearOp, GroupedLinearOp, ExpertGateUpOp, ExpertDownOp>(op) ||
+      !isa<Q8Type>(op->getOperand(0).getType()))
+    return false;
+  return llvm::all_of(op->getOperandTypes(), [](Type type) {
+    auto weight = dyn_cast<WeightType>(type);
+    if (!weight)
+      return true;
+    const ds4::WeightFormatInfo &info = weightFormatInfo(weight.getFormat());
+    return info.quantised && info.blockElements == 32 &&
+           !hasMinimum(info.format) && weight.getRowElements() % 256 == 0;
+  });
 }
 
 bool ds4::ir::shareState(Operation *a, Operation *b) {
@@ -88,8 +123,8 @@ std::string ds4::ir::whyNoLaunch(const llvm::SetVector<Operation *> &ops) {
   if (selections > 1)
     return "two selections: a NaN of one could not be told from the other's";
   for (Operation *op : ops)
-    if (ops.size() > 1 && takesWholeStep(op))
-      return name(op) + " takes a step as a whole";
+    if (StringRef why = whyAlone(op); ops.size() > 1 && !why.empty())
+      return name(op) + " " + why.str();
   for (Operation *op : ops) {
     const SmallVector<Operation *> made = producersAmong(ops, op);
     for (Operation *producer : made)

@@ -22,6 +22,9 @@ int64_t rowCapacity(mlir::Operation *op);
 /// Values of a row of what `op` writes; all its results have as many.
 int64_t rowValues(mlir::Operation *op);
 
+/// The target that the profile of the op's module names; empty: none.
+llvm::StringRef targetOf(mlir::Operation *op);
+
 /// Whether the profile of the op's module names a GPU as target: launches are
 /// then cut for many small blocks. Never a matter of results.
 bool isForGpu(mlir::Operation *op);
@@ -29,9 +32,14 @@ bool isForGpu(mlir::Operation *op);
 /// Whether the op chooses by score and reports a NaN.
 bool isSelection(mlir::Operation *op);
 
-/// Whether a block of `op` does all rows of a step, so that no other block of a
-/// launch may wait for one of its rows.
-bool takesWholeStep(mlir::Operation *op);
+/// Why no other op may be in a launch with `op`, or nothing: its blocks do all
+/// rows of a step, so that no other may wait for one of them, or tiles of them.
+llvm::StringRef whyAlone(mlir::Operation *op);
+
+/// Whether `op` is a product with a weight that a GPU can do by tiles
+/// (ops/tile.h): int8 activations, blocks of 32 with no minimum, eight equal
+/// segments.
+bool canUseTiles(mlir::Operation *op);
 
 /// Whether `a` and `b` touch one cache and one of them writes it.
 bool shareState(mlir::Operation *a, mlir::Operation *b);

@@ -63,6 +63,40 @@ DS4_DEVICE PairRange pairs_of_wave(const PairGroup &group, u32 lead) {
   return before % kColumns == 0 ? PairRange{lead, lead + 1} : PairRange{0, 0};
 }
 
+/// Grouped: places of the pairs of `expert`, which the whole block looks for
+/// together. Places are probed at even distances, then those between.
+DS4_DEVICE PairRange pairs_of_block(const PairGroup &group, u32 expert) {
+  DS4_SHARED u32 below[2][2]; // probes of an expert below it; of it or below
+  const u32 pairs = group.pairs(), t = thread_x();
+  const u32 distance = (pairs + kThreads - 1) / kThreads;
+  if (t < 4)
+    below[t / 2][t % 2] = 0;
+  barrier();
+  // Experts beyond the last place are above all others.
+  auto expert_at = [&](u32 place) {
+    return place < pairs ? static_cast<u32>(group.experts[group.sorted[place]])
+                         : ~0u;
+  };
+  const u32 probed = expert_at((t + 1) * distance - 1);
+  if (probed < expert)
+    count_shared(&below[0][0]);
+  if (probed <= expert)
+    count_shared(&below[0][1]);
+  barrier();
+  PairRange range = {below[0][0] * distance, below[0][1] * distance};
+  for (u32 i = t; i < distance; i += kThreads) {
+    if (expert_at(range.begin + i) < expert)
+      count_shared(&below[1][0]);
+    if (expert_at(range.end + i) <= expert)
+      count_shared(&below[1][1]);
+  }
+  barrier();
+  range.begin += below[1][0];
+  range.end += below[1][1];
+  barrier(); // before anybody counts again
+  return range;
+}
+
 /// The pairs at place `at` of the range and behind it, at most kColumns.
 DS4_DEVICE Pairs pairs_at(const PairGroup &group, u32 at, u32 end) {
   Pairs found;

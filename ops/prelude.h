@@ -88,6 +88,20 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #endif
 #endif
 
+// An array of bytes in LDS, 16-byte aligned, whose size the launch states
+// (KernelSpec::sharedBytes): more than NVIDIA's compilers allow a static array.
+// A kernel has one; several names are the same bytes.
+#if defined(DS4_TARGET_HOST)
+#define DS4_BLOCK_MEMORY(name, bytes)                                          \
+  alignas(16) static thread_local u8 name[bytes]
+#elif defined(__HIPCC_RTC__) || defined(__CUDACC_RTC__)
+#define DS4_BLOCK_MEMORY(name, bytes)                                          \
+  extern __shared__ __attribute__((aligned(16))) u8 name[]
+#else
+#define DS4_BLOCK_MEMORY(name, bytes)                                          \
+  extern __attribute__((shared, aligned(16))) u8 name[]
+#endif
+
 // Before a short loop over neighbouring elements: to be done by vector
 // instructions on the host, where clang would otherwise unroll it to scalars.
 #if !defined(DS4_TARGET_HOST)
@@ -183,6 +197,12 @@ template <typename T> DS4_DEVICE void load_as(u8 *to, const u8 *from) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
+template <typename T> DS4_DEVICE void store_as(u8 *to, const u8 *from) {
+  T value;
+  __builtin_memcpy(&value, from, sizeof value);
+  *reinterpret_cast<T *>(to) = value;
+}
+
 /// Four bytes, little endian, at a multiple of 4.
 DS4_DEVICE u32 load_word(const u8 *p) {
   return *reinterpret_cast<const Word *>(p);
@@ -201,12 +221,6 @@ template <u32 kBytes> DS4_DEVICE void load_aligned(u8 *to, const u8 *from) {
     load_as<Half>(to, from);
   else
     *to = *from;
-}
-
-template <typename T> DS4_DEVICE void store_as(u8 *to, const u8 *from) {
-  T value;
-  __builtin_memcpy(&value, from, sizeof value);
-  *reinterpret_cast<T *>(to) = value;
 }
 
 /// The same to such an address, with one store.

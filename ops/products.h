@@ -8,20 +8,13 @@
 // decoded of the matrix, at most 8), kThreads. The decoder and the layout of
 // the weight (layouts/) have been included before.
 #include "dot.h"
+#include "operands.h"
 
 /// int8: kRowLanes lanes a row. f32: all lanes share a row. With kLaneRows = 8
 /// the sums of 8 rows cross the lanes together; 1 spreads a matrix over more
-/// waves.
+/// waves; 4 rows of f32 share what is read of the columns.
 static_assert(kLaneRows == 8 || kLaneRows == 1 || kRowLanes == 32);
 constexpr u32 kWaveRows = kInt8 ? 32 / kRowLanes * kLaneRows : kLaneRows;
-
-/// Bytes of a vector of the activations: f32 values, or codes and scales.
-constexpr u32 kVectorBytes = kInt8 ? kIn + kIn / 32 * 4 : kIn * 4;
-
-/// Bytes of an expert's two learned books: f32 levels, or int8 levels and an
-/// f32 scale behind each book.
-constexpr u32 kBookBytes =
-    kBookLevels == 0 ? 0 : 2 * (kInt8 ? kBookLevels + 4 : 4 * kBookLevels);
 
 /// The wave's number in its row of the grid.
 DS4_DEVICE u32 grid_wave(u32 block) {
@@ -161,6 +154,68 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
   }
 }
 
+/// f32, several rows and columns. The partial sums lane, lane + 32, ... are
+/// finished one after another, as a lane has no room for all of each product;
+/// at most three wait for their neighbours in the tree of eight.
+DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
+                            const u8 *books, u32 first) {
+  typedef float Sums[kLaneRows][kColumns];
+  const float *levels = reinterpret_cast<const float *>(books);
+  const u8 *row[kLaneRows];
+#pragma unroll
+  for (u32 r = 0; r < kLaneRows; ++r)
+    row[r] =
+        matrix +
+        static_cast<u64>(first + r < rows ? first + r : rows - 1) * kRowBytes;
+  Sums one, two, four;
+  float shares[kLaneRows][8] = {};
+#pragma unroll
+  for (u32 j = 0; j < 8; ++j) {
+    Sums sums = {};
+    DS4_PREFETCH(2)
+    for (u32 i = lane() + kWave * j; i < kIn; i += 8 * kWave) {
+      float weights[kLaneRows];
+#pragma unroll
+      for (u32 r = 0; r < kLaneRows; ++r)
+        weights[r] = weight_at(row[r], i, levels);
+#pragma unroll
+      for (u32 c = 0; c < kColumns; ++c) {
+        const float x = reinterpret_cast<const float *>(columns.x[c])[i];
+#pragma unroll
+        for (u32 r = 0; r < kLaneRows; ++r)
+          sums[r][c] = fma_f32(weights[r], x, sums[r][c]);
+      }
+    }
+#pragma unroll
+    for (u32 r = 0; r < kLaneRows; ++r)
+#pragma unroll
+      for (u32 c = 0; c < kColumns; ++c) {
+        if (j % 2 == 0) {
+          one[r][c] = sums[r][c];
+          continue;
+        }
+        const float pair = one[r][c] + sums[r][c];
+        if (j % 4 == 1) {
+          two[r][c] = pair;
+          continue;
+        }
+        const float quad = two[r][c] + pair;
+        if (j == 3)
+          four[r][c] = quad;
+        else
+          shares[r][c] = four[r][c] + quad;
+      }
+  }
+#pragma unroll
+  for (u32 r = 0; r < kLaneRows; ++r) {
+    const float sum = wave_sums(shares[r]); // lane l has column l % 8
+#pragma unroll
+    for (u32 c = 0; c < kColumns; ++c)
+      if (lane() == c && c < columns.count && first + r < rows)
+        columns.y[c][first + r] = sum;
+  }
+}
+
 /// y[c][i] = matrix[i] . x[c] for first <= i < first + kWaveRows, i < rows, by
 /// one whole wave. `books` are the expert's. kSameVector: the block's call
 /// before had the same x.
@@ -174,6 +229,8 @@ DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
     lane_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
   else if constexpr (kColumns == 1)
     wave_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
+  else if constexpr (kLaneRows == 4)
+    wave_square(matrix, rows, columns, books, first);
   else
     wave_columns(matrix, rows, columns, books, first);
 }

@@ -1,84 +1,244 @@
-// tile.h - 16 rows of a weight times 16 vectors of int8 activations, by one
-// wave with integer matrix instructions: the same bits as 256 products of
-// dot.h. The integer sum of a block is exact in any order; its fma and the tree
-// of the eight segments are those of the segmented order (ir/Ds4Dialect.td).
-// The unit has included tile_mma.h and the decoder of the format
-// (ops/weights/), which declares group_at, level_at and scale_at.
-#include "sums.h"
+// tile.h - a tile of a product by a block with integer matrix instructions:
+// kTileRows rows of a weight times up to kColumns vectors of int8 codes, the
+// same bits as one product after another (layouts/). The integer sum of 32
+// columns is exact in any order; its fma is that of the segmented order
+// (ir/Ds4Dialect.td), in which a wave does a segment of 32 rows; the partial
+// sums of the eight segments meet in LDS.
+//
+// Waves: segment wave() % 8 of the row group wave() / 8. All that they multiply
+// goes through LDS, kStage blocks of 32 columns at a time: the codes of the
+// vectors as they are, those of the weights decoded to int8.
+//
+// Constants that codegen prints: kIn, kRowBytes, kBookLevels, kColumns, and
+//
+// | constant | |
+// |---|---|
+// | kStage | blocks of a segment in LDS at a time; divides the segment |
+// | kRowGroups | groups of 32 rows |
+// | kSharedBytes | what the launch reserves |
+//
+// The unit has included tile_mma.h, the decoder and the layout of the weight.
+#include "operands.h"
 
-constexpr u32 kTileLines = 16;
+constexpr u32 kSegments = 8, kTileLines = 16;
+constexpr u32 kGroupRows = 32, kTileRows = kGroupRows * kRowGroups;
+constexpr u32 kBlocksOfSegment = kIn / 32 / kSegments;
+static_assert(kIn % 256 == 0 && kBlocksOfSegment % kStage == 0);
+static_assert(kThreads == kSegments * kRowGroups * kWave);
 
-/// Lines of an operand, `stride` bytes apart, of which the first `count` exist:
-/// others of the tile read the last one.
-struct TileLines {
-  const u8 *first;
-  u64 stride;
-  u32 count;
+/// Bytes of the staged codes of a vector or row: the padding keeps the lanes of
+/// a tile in different banks.
+constexpr u32 kLineBytes = 32 * kStage + 16;
 
-  DS4_DEVICE const u8 *at(u32 i) const {
-    return first + static_cast<u64>(i < count ? i : count - 1) * stride;
-  }
+struct TileMemory {
+  u8 codes[kSegments][kColumns][kLineBytes];
+  u8 levels[kRowGroups][kSegments][kGroupRows][kLineBytes];
+  float scales[kSegments][kStage][kColumns];
+  float weight_scales[kRowGroups][kSegments][kStage][kScales][kGroupRows];
 };
 
-/// acc[e] = block b of row tile_b(e) times the same block of vector tile_a(e),
-/// added to acc[e] with an fma a scale. A vector is `columns` codes, then
-/// columns / 32 scales.
-DS4_DEVICE void add_tile_block(const TileLines &weights,
-                               const TileLines &vectors, u32 columns, u32 b,
-                               float (&acc)[8]) {
-  u32 codes[kTileRegisters], levels[kTileRegisters];
-  for (u32 r = 0; r < kTileRegisters; ++r) {
-    const u32 first = tile_first(r);
-    codes[r] = load_u32(vectors.at(tile_line(r)) + 32 * b + first);
-    const Group group = group_at(weights.at(tile_line(r)), b);
-    levels[r] = 0;
-    for (u32 i = 0; i < 4; ++i)
-      levels[r] |= static_cast<u32>(level_at(group, first + i) & 0xff)
-                   << (8 * i);
+/// Sums of kTileLines vectors before the segments are added.
+struct TilePartials {
+  float of[kSegments][kTileLines][kTileRows + 8];
+};
+
+static_assert((sizeof(TileMemory) > sizeof(TilePartials)
+                   ? sizeof(TileMemory)
+                   : sizeof(TilePartials)) == kSharedBytes);
+
+constexpr u32 kRowTiles = kGroupRows / kTileLines;
+constexpr u32 kVectorTiles = kColumns / kTileLines;
+typedef float TileSums[kVectorTiles][kRowTiles][8];
+
+/// Copies the vectors' codes and scales of a stage to LDS; the waves of a
+/// segment share the vectors.
+class VectorStager {
+public:
+  /// `vector_at(v)`: number of vector v < count in `x`. Vectors that are not
+  /// there are copies of the last one.
+  template <typename VectorAt>
+  DS4_DEVICE VectorStager(const u8 *x, u32 count, VectorAt vector_at) : x(x) {
+    auto place = [&](u32 v) {
+      return vector_at(v < count ? v : count - 1) * (kVectorBytes / 16);
+    };
+    for (u32 i = 0; i < kLoads; ++i)
+      codes_at[i] = place(coded(i));
+    for (u32 i = 0; i < kOwn / kWave; ++i)
+      scales_at[i] = place(scaled(i));
   }
-  // Lanes 0 ... 15 read the scales of a line each.
-  const u32 line = lane() % kTileLines;
-  const float d = float_of(load_u32(vectors.at(line) + columns + 4 * b));
-  const Group group = group_at(weights.at(line), b);
-  for (u32 part = 0; part < kScales; ++part) {
-    i32 sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    if constexpr (kScales == 1)
-      tile_mma_i8(codes, levels, sums);
-    else
-      tile_mma_half_i8(codes, levels, part, sums);
-    const float scale = scale_at(group, part);
-    for (u32 e = 0; e < 8; ++e)
-      acc[e] = fma_f32(static_cast<float>(sums[e]),
-                       shfl(scale, tile_b(e)) * shfl(d, tile_a(e)), acc[e]);
+
+  /// Blocks `block`, ... of the segment.
+  DS4_DEVICE void stage(u32 block, TileMemory &memory) const {
+    const u32 segment = wave() % kSegments;
+    const u32 at = segment * kBlocksOfSegment + block;
+    const u32 unit = lane() % kUnits * 16;
+    u8 codes[kLoads][16];
+    float scales[kOwn / kWave][kStage];
+#pragma unroll
+    for (u32 i = 0; i < kLoads; ++i)
+      load_aligned<16>(codes[i], vector(codes_at[i]) + 32 * at + unit);
+#pragma unroll
+    for (u32 i = 0; i < kOwn / kWave; ++i)
+      load_aligned<4 * kStage>(reinterpret_cast<u8 *>(scales[i]),
+                               vector(scales_at[i]) + kIn + 4 * at);
+#pragma unroll
+    for (u32 i = 0; i < kLoads; ++i)
+      store_aligned<16>(memory.codes[segment][coded(i)] + unit, codes[i]);
+#pragma unroll
+    for (u32 i = 0; i < kOwn / kWave; ++i)
+#pragma unroll
+      for (u32 b = 0; b < kStage; ++b)
+        memory.scales[segment][b][scaled(i)] = scales[i][b];
+  }
+
+private:
+  static constexpr u32 kOwn = kColumns / kRowGroups; ///< vectors of the wave
+  static constexpr u32 kUnits = 2 * kStage;          ///< of 16 codes, a vector
+  static constexpr u32 kLoads = kOwn * kUnits / kWave;
+  static_assert(kVectorBytes % 16 == 0);
+
+  /// The vectors whose codes and scales the lane copies.
+  DS4_DEVICE static u32 coded(u32 i) {
+    return wave() / kSegments * kOwn + (i * kWave + lane()) / kUnits;
+  }
+  DS4_DEVICE static u32 scaled(u32 i) {
+    return wave() / kSegments * kOwn + i * kWave + lane();
+  }
+  DS4_DEVICE const u8 *vector(u32 place) const {
+    return x + static_cast<u64>(place) * 16;
+  }
+
+  const u8 *x;
+  u32 codes_at[kLoads], scales_at[kOwn / kWave]; ///< in units of 16 bytes
+};
+
+/// Decodes blocks `block`, ... of the segment of the lane's own row to LDS.
+template <typename... Books>
+DS4_DEVICE void stage_row(const u8 *row, u32 block, TileMemory &memory,
+                          Books... books) {
+  const u32 segment = wave() % kSegments, group = wave() / kSegments;
+  u8 blocks[kStage * kBlockBytes];
+  load_blocks<kStage>(row, segment, block, kBlocksOfSegment, blocks);
+#pragma unroll
+  for (u32 b = 0; b < kStage; ++b) {
+    u32 levels[8];
+    levels_of(blocks + b * kBlockBytes, levels, books...);
+    u8 *line = memory.levels[group][segment][lane()] + 32 * b;
+    store_aligned<16>(line, reinterpret_cast<const u8 *>(levels));
+    store_aligned<16>(line + 16, reinterpret_cast<const u8 *>(levels + 4));
+    for (u32 part = 0; part < kScales; ++part)
+      memory.weight_scales[group][segment][b][part][lane()] =
+          scale_of(blocks + b * kBlockBytes, part, books...);
   }
 }
 
-/// y[e] = row tile_b(e) times vector tile_a(e), by a whole wave. Segments are
-/// added as they come: at most three finished sums wait for their neighbours.
-DS4_DEVICE void tile_product(const TileLines &weights, const TileLines &vectors,
-                             u32 columns, float (&y)[8]) {
-  const u32 blocks = columns / 32;
-  float one[8], two[8], four[8]; // sums of so many segments
-  for (u32 s = 0; s < 8; ++s) {
-    float acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    const u32 end = segment_begin(blocks, s + 1);
-    for (u32 b = segment_begin(blocks, s); b < end; ++b)
-      add_tile_block(weights, vectors, columns, b, acc);
-    for (u32 e = 0; e < 8; ++e) {
-      if (s % 2 == 0) {
-        one[e] = acc[e];
-        continue;
+/// sums += block b of the stage, an fma a scale.
+DS4_DEVICE void add_block(const TileMemory &memory, u32 b, u32 count,
+                          TileSums &sums) {
+  const u32 segment = wave() % kSegments, group = wave() / kSegments;
+  u32 levels[kRowTiles][kTileRegisters];
+  float weight_scales[kRowTiles][kScales][8];
+#pragma unroll
+  for (u32 r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+    for (u32 i = 0; i < kTileRegisters; ++i)
+      levels[r][i] = load_word(
+          memory.levels[group][segment][kTileLines * r + tile_line(i)] +
+          32 * b + tile_first(i));
+#pragma unroll
+    for (u32 part = 0; part < kScales; ++part)
+#pragma unroll
+      for (u32 e = 0; e < 8; ++e)
+        weight_scales[r][part][e] =
+            memory.weight_scales[group][segment][b][part]
+                                [kTileLines * r + tile_b(e)];
+  }
+#pragma unroll
+  for (u32 v = 0; v < kVectorTiles; ++v) {
+    if (kTileLines * v >= count)
+      break;
+    u32 codes[kTileRegisters];
+    float scales[8];
+#pragma unroll
+    for (u32 i = 0; i < kTileRegisters; ++i)
+      codes[i] =
+          load_word(memory.codes[segment][kTileLines * v + tile_line(i)] +
+                    32 * b + tile_first(i));
+#pragma unroll
+    for (u32 e = 0; e < 8; ++e)
+      scales[e] = memory.scales[segment][b][kTileLines * v + tile_a(e)];
+#pragma unroll
+    for (u32 r = 0; r < kRowTiles; ++r)
+#pragma unroll
+      for (u32 part = 0; part < kScales; ++part) {
+        i32 products[8];
+        if constexpr (kScales == 1)
+          tile_mma_i8(codes, levels[r], products);
+        else
+          tile_mma_half_i8(codes, levels[r], part, products);
+#pragma unroll
+        for (u32 e = 0; e < 8; ++e)
+          sums[v][r][e] =
+              fma_f32(tile_value(products[e]),
+                      weight_scales[r][part][e] * scales[e], sums[v][r][e]);
       }
-      const float pair = one[e] + acc[e];
-      if (s % 4 == 1) {
-        two[e] = pair;
-        continue;
-      }
-      const float quad = two[e] + pair;
-      if (s == 3)
-        four[e] = quad;
-      else
-        y[e] = four[e] + quad;
+    // Or the products of all tiles would be kept and added at the end.
+#pragma unroll
+    for (u32 r = 0; r < kRowTiles; ++r)
+#pragma unroll
+      for (u32 e = 0; e < 8; ++e)
+        finish(sums[v][r][e]);
+  }
+}
+
+/// store(v, i, rows[i] . x[vector_at(v)]) for v < count <= kColumns and
+/// i < row_count, i < kTileRows. By the whole block; `books` are the expert's.
+template <typename VectorAt, typename Store>
+DS4_DEVICE void tile_products(const u8 *rows, u32 row_count, const u8 *books,
+                              const u8 *x, u32 count, VectorAt vector_at,
+                              Store store) {
+  DS4_BLOCK_MEMORY(bytes, kSharedBytes);
+  TileMemory &memory = *reinterpret_cast<TileMemory *>(bytes);
+  const VectorStager vectors(x, count, vector_at);
+  const u32 group = wave() / kSegments, segment = wave() % kSegments;
+  const u32 own = group * kGroupRows + lane();
+  const u8 *row =
+      rows +
+      static_cast<u64>(own < row_count ? own : row_count - 1) * kRowBytes;
+  TileSums sums = {};
+#pragma unroll 1
+  for (u32 block = 0; block < kBlocksOfSegment; block += kStage) {
+    barrier();
+    vectors.stage(block, memory);
+    if constexpr (kBookLevels != 0)
+      stage_row(row, block, memory, books);
+    else
+      stage_row(row, block, memory);
+    barrier();
+#pragma unroll 1
+    for (u32 b = 0; b < kStage; ++b)
+      add_block(memory, b, count, sums);
+  }
+  TilePartials &partials = *reinterpret_cast<TilePartials *>(bytes);
+#pragma unroll
+  for (u32 v = 0; v < kVectorTiles; ++v) {
+    if (kTileLines * v >= count)
+      break;
+    barrier();
+#pragma unroll
+    for (u32 r = 0; r < kRowTiles; ++r)
+#pragma unroll
+      for (u32 e = 0; e < 8; ++e)
+        partials.of[segment][tile_a(e)][group * kGroupRows + kTileLines * r +
+                                        tile_b(e)] = sums[v][r][e];
+    barrier();
+    for (u32 i = thread_x(); i < kTileLines * kTileRows; i += kThreads) {
+      const u32 line = i / kTileRows, own_row = i % kTileRows;
+      float parts[kSegments];
+      for (u32 s = 0; s < kSegments; ++s)
+        parts[s] = partials.of[s][line][own_row];
+      if (kTileLines * v + line < count && own_row < row_count)
+        store(kTileLines * v + line, own_row, tree8(parts));
     }
   }
 }

@@ -42,7 +42,7 @@ struct FuseExpertsPass : impl::FuseExpertsBase<FuseExpertsPass> {
       for (Value input : {op.getY(), op.getShared()})
         if (Operation *maker = makerOf(input);
             maker && isa<ExpertDownOp, LinearOp>(maker) &&
-            !takesWholeStep(maker))
+            whyAlone(maker).empty())
           members.push_back(maker);
       members.push_back(op);
       if (members.size() > 1)

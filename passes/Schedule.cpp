@@ -26,8 +26,8 @@ struct SchedulePass : impl::ScheduleBase<SchedulePass> {
     bool alone = isa<TraceOp, ObserveOp>(op) ||
                  op->hasTrait<OpTrait::IsTerminator>() || isFree(op);
     op->walk([&](Operation *inner) {
-      alone |=
-          isa<AttendOp, IndexScoreOp, ArgmaxOp>(inner) || takesWholeStep(inner);
+      alone |= isa<AttendOp, IndexScoreOp, ArgmaxOp>(inner) ||
+               !whyAlone(inner).empty();
     });
     return alone;
   }

@@ -18,9 +18,6 @@ using namespace ir;
 
 namespace {
 
-/// Columns that a body keeps sums for (ops/products.h).
-constexpr int64_t kMostColumns = 8;
-
 /// Tokens that a phase takes at most.
 int64_t capacityOf(func::FuncOp function) {
   return activationShape(function.getArgumentTypes().front()).front();
@@ -31,7 +28,9 @@ void shareColumns(func::FuncOp function) {
   function.walk([](Operation *op) {
     if (!isa<LinearOp, GroupedLinearOp, ExpertGateUpOp, ExpertDownOp>(op))
       return;
-    const int64_t columns = std::min(rowCapacity(op), kMostColumns);
+    int64_t columns = std::min(rowCapacity(op), kMostColumns);
+    if (rowCapacity(op) > kMostColumns && canUseTiles(op))
+      columns = kTileColumns;
     if (columns > 1)
       op->setAttr(kColumnsAttr,
                   OpBuilder(op->getContext())

@@ -35,6 +35,7 @@ template <typename Archive> static void describe(Archive &json, Launch &it) {
   json.field("read_bytes", it.readBytes);
   json.field("written_bytes", it.writtenBytes);
   json.field("columns", it.columns);
+  json.field("shared_bytes", it.sharedBytes);
   json.field("selection", it.selection);
 }
 

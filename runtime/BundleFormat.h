@@ -26,7 +26,7 @@
 namespace ds4 {
 
 /// Version of these structs; a bundle of another version is refused.
-inline constexpr int kBundleVersion = 3;
+inline constexpr int kBundleVersion = 4;
 
 /// Fingerprint of a bundle that was compiled from a shape (models/Shape.h) and
 /// belongs to no model file.
@@ -98,8 +98,9 @@ struct Launch {
   /// Of a full step: activations that it reads; activations and cached rows
   /// that it writes. Cached rows that it reads depend on the position.
   uint64_t readBytes = 0, writtenBytes = 0;
-  uint32_t columns = 1;    ///< rows of the domain that a row of the grid does
-  std::string selection{}; ///< the op that may report a NaN; empty: none
+  uint32_t columns = 1;     ///< rows of the domain that a row of the grid does
+  uint32_t sharedBytes = 0; ///< LDS of a block besides its static arrays
+  std::string selection{};  ///< the op that may report a NaN; empty: none
 };
 
 /// An activation that `ds4run --check` compares with a dump.

@@ -73,8 +73,10 @@ public:
   virtual Status loadKernels(std::span<const KernelCode> kernels);
   /// Loads the code object of a bundle; replaces an earlier one.
   virtual Status loadObject(const std::filesystem::path &object) = 0;
-  /// Error: the object has no such kernel.
-  virtual Result<const Kernel *> kernel(std::string_view symbol) = 0;
+  /// A kernel whose blocks take `sharedBytes` of LDS besides their static
+  /// arrays. Error: the object has no such kernel, or a block has not so much.
+  virtual Result<const Kernel *> kernel(std::string_view symbol,
+                                        uint32_t sharedBytes) = 0;
 
   /// Runs `kernel` over gridX x gridY blocks of `block` threads. `args` are
   /// device pointers in the kernel's order. Results are the same for every

@@ -99,6 +99,7 @@ static Status bindApi(const DynamicLibrary &library, GpuApi &api) {
   DS4_TRY(bind(api.launchGraph, "cuGraphLaunch", "hipGraphLaunch"));
   DS4_TRY(bind(api.destroyExec, "cuGraphExecDestroy", "hipGraphExecDestroy"));
   DS4_TRY(bind(api.destroyGraph, "cuGraphDestroy", "hipGraphDestroy"));
+  DS4_TRY(bind(api.setFunctionAttribute, "cuFuncSetAttribute", nullptr));
   DS4_TRY(bind(api.launchEx, "cuLaunchKernelEx", nullptr));
   DS4_TRY(bind(api.cudaErrorName, "cuGetErrorName", nullptr));
   DS4_TRY(bind(api.cudaErrorText, "cuGetErrorString", nullptr));

@@ -71,6 +71,8 @@ struct GpuApi {
   int (*destroyGraph)(void *graph);
 
   // CUDA only.
+  int (*setFunctionAttribute)(void *function, int attribute,
+                              int value) = nullptr;
   int (*launchEx)(const GpuLaunchConfig *config, void *function, void **args,
                   void **extra) = nullptr;
   int (*cudaErrorName)(int code, const char **name) = nullptr;

@@ -22,6 +22,7 @@ namespace {
 struct GpuKernel {
   std::string symbol;
   void *function;
+  uint32_t sharedBytes = 0;
 };
 
 constexpr unsigned kNonBlockingStream = 1;
@@ -52,7 +53,8 @@ public:
   }
   Status loadObject(const std::filesystem::path &path) override;
   Status loadKernels(std::span<const KernelCode> kernels) override;
-  Result<const Kernel *> kernel(std::string_view symbol) override;
+  Result<const Kernel *> kernel(std::string_view symbol,
+                                uint32_t sharedBytes) override;
   Status launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
                 uint32_t block, std::span<void *const> args) override;
   bool beginCapture() override;
@@ -199,22 +201,33 @@ Status GpuDevice::loadKernels(std::span<const KernelCode> codes) {
   return Status::ok();
 }
 
-Result<const Kernel *> GpuDevice::kernel(std::string_view symbol) {
+Result<const Kernel *> GpuDevice::kernel(std::string_view symbol,
+                                         uint32_t sharedBytes) {
   auto it = kernels.find(symbol);
-  if (it != kernels.end())
-    return reinterpret_cast<const Kernel *>(&it->second);
   use();
   const std::string name(symbol);
-  for (void *module : modules) {
+  for (size_t i = 0; it == kernels.end() && i < modules.size(); ++i) {
     void *function = nullptr;
-    if (api.function(&function, module, name.c_str()) == 0)
-      return reinterpret_cast<const Kernel *>(
-          &kernels.emplace(name, GpuKernel{name, function}).first->second);
+    if (api.function(&function, modules[i], name.c_str()) == 0)
+      it = kernels.emplace(name, GpuKernel{name, function}).first;
   }
-  return Error{ErrorCode::deviceError,
-               fmt::format("the bundle's code for {} has no kernel {}: build "
-                           "the bundle again with ds4c",
-                           arch, symbol)};
+  if (it == kernels.end())
+    return Error{ErrorCode::deviceError,
+                 fmt::format("the bundle's code for {} has no kernel {}: build "
+                             "the bundle again with ds4c",
+                             arch, symbol)};
+  constexpr int kMaxDynamicSharedBytes = 8;
+  // HIP takes as much as the chip has without being told.
+  if (sharedBytes && api.setFunctionAttribute)
+    if (int code = api.setFunctionAttribute(it->second.function,
+                                            kMaxDynamicSharedBytes,
+                                            static_cast<int>(sharedBytes)))
+      return api.error("FuncSetAttribute", code,
+                       fmt::format("kernel {} needs {} bytes of shared memory "
+                                   "a block",
+                                   symbol, sharedBytes));
+  it->second.sharedBytes = sharedBytes;
+  return reinterpret_cast<const Kernel *>(&it->second);
 }
 
 Status GpuDevice::launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
@@ -230,13 +243,14 @@ Status GpuDevice::launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
   use();
   GpuLaunchAttribute dependent{kProgrammaticSerialization, {}, {}};
   dependent.value = 1;
-  const GpuLaunchConfig config{gridX, gridY, 1,      block,      1,
-                               1,     0,     stream, &dependent, 1};
+  const uint32_t shared = gpuKernel->sharedBytes;
+  const GpuLaunchConfig config{gridX, gridY,  1,      block,      1,
+                               1,     shared, stream, &dependent, 1};
   const int code =
       capturing && api.launchEx
           ? api.launchEx(&config, gpuKernel->function, pointers, nullptr)
-          : api.launch(gpuKernel->function, gridX, gridY, 1, block, 1, 1, 0,
-                       stream, pointers, nullptr);
+          : api.launch(gpuKernel->function, gridX, gridY, 1, block, 1, 1,
+                       shared, stream, pointers, nullptr);
   if (code)
     return api.error(api.cuda ? "LaunchKernel" : "ModuleLaunchKernel", code,
                      fmt::format("kernel {}, grid {} x {}, block {}",

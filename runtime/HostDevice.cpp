@@ -145,7 +145,8 @@ public:
     return Status::ok();
   }
   Status loadObject(const std::filesystem::path &path) override;
-  Result<const Kernel *> kernel(std::string_view symbol) override;
+  Result<const Kernel *> kernel(std::string_view symbol,
+                                uint32_t sharedBytes) override;
   Status launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
                 uint32_t block, std::span<void *const> args) override;
   Status synchronize() override { return Status::ok(); }
@@ -196,7 +197,9 @@ Status HostDevice::loadObject(const std::filesystem::path &path) {
   return Status::ok();
 }
 
-Result<const Kernel *> HostDevice::kernel(std::string_view symbol) {
+/// Units for the host have all their LDS as arrays of the thread.
+Result<const Kernel *> HostDevice::kernel(std::string_view symbol,
+                                          uint32_t /*sharedBytes*/) {
   auto it = kernels.find(symbol);
   if (it == kernels.end()) {
     const std::string name(symbol);

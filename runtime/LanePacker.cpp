@@ -37,7 +37,7 @@ LanePacker::create(Device &device, std::span<const LaneRow> rows) {
   DS4_ASSIGN(const KernelCode code, compile(*compiler, Cache::ofUser()));
   DS4_TRY(device.loadKernels(std::span(&code, 1)));
   std::unique_ptr<LanePacker> packer(new LanePacker(device, rows));
-  DS4_ASSIGN(packer->kernel, device.kernel(kSymbol));
+  DS4_ASSIGN(packer->kernel, device.kernel(kSymbol, 0));
   std::vector<uint32_t> words;
   for (const LaneRow &row : rows) {
     const std::vector<uint32_t> more = describe(row);

@@ -241,7 +241,7 @@ Result<Session::BoundFunction> Session::bind(const Function &function) {
   BoundFunction bound;
   for (const Launch &launch : function.launches) {
     BoundLaunch &it = bound.launches.emplace_back();
-    DS4_ASSIGN(it.kernel, device->kernel(launch.kernel));
+    DS4_ASSIGN(it.kernel, device->kernel(launch.kernel, launch.sharedBytes));
     for (const Arg &arg : launch.args) {
       DS4_ASSIGN(void *pointer, resolve(function, arg, 0));
       it.args.push_back(pointer);

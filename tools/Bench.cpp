@@ -63,7 +63,10 @@ Status Bench::prefill(uint32_t count) {
     best = runs ? std::min(best, seconds) : seconds;
   }
   done({BenchTest::Kind::prefill, count, 0, runs, best, 0, 0});
-  return Status::ok();
+  if (!options.ops)
+    return Status::ok();
+  DS4_TRY(session.rollback(0));
+  return byOp(BenchTest::Kind::prefill, count, 0);
 }
 
 Status Bench::verify(uint32_t depth) {
@@ -106,8 +109,9 @@ Status Bench::decode(uint32_t depth) {
 }
 
 /// Each launch is waited for, which costs some microseconds.
-Status Bench::byOp(uint32_t depth) {
-  constexpr uint32_t kSteps = 4;
+Status Bench::byOp(BenchTest::Kind kind, uint32_t tokens, uint32_t depth) {
+  const bool decodes = kind == BenchTest::Kind::decode;
+  const uint32_t runs = decodes ? 4 : 1;
   std::map<std::tuple<std::string, uint32_t, uint32_t>, BenchOp> sums;
   session.hooks.timing = [&](const Function &, const Launch &launch,
                              const Step &, int64_t begin, int64_t end) {
@@ -121,16 +125,16 @@ Status Bench::byOp(uint32_t depth) {
     sum.weightBytes += launch.weightBytesPerToken;
   };
   Status status;
-  for (uint32_t i = 0; i < kSteps && status; ++i)
-    if (Result<double> seconds = step(1, true); !seconds)
+  for (uint32_t i = 0; i < runs && status; ++i)
+    if (Result<double> seconds = step(tokens, decodes); !seconds)
       status = seconds.error();
   session.hooks.timing = nullptr;
   DS4_TRY(std::move(status));
-  OpsAt &at = opTimes.emplace_back(OpsAt{depth, {}});
+  OpsAt &at = opTimes.emplace_back(OpsAt{kind, tokens, depth, {}});
   for (auto &[key, sum] : sums) {
-    sum.launches /= kSteps;
-    sum.seconds /= kSteps;
-    sum.weightBytes /= kSteps;
+    sum.launches /= runs;
+    sum.seconds /= runs;
+    sum.weightBytes /= runs;
     at.ops.push_back(std::move(sum));
   }
   std::ranges::sort(at.ops, std::greater(), &BenchOp::seconds);
@@ -159,7 +163,7 @@ Status Bench::run() {
     DS4_TRY(fillTo(depth));
     DS4_TRY(verify(depth));
     if (options.ops)
-      DS4_TRY(byOp(depth));
+      DS4_TRY(byOp(BenchTest::Kind::decode, 1, depth));
     DS4_TRY(decode(depth));
   }
   return Status::ok();

@@ -17,7 +17,7 @@ struct BenchOptions {
   std::vector<uint32_t> prefill = {512, 2048, 8192};
   std::vector<uint32_t> depths = {0, 2048, 8192, 32768};
   uint32_t tokens = 128; ///< decode steps a depth
-  bool ops = false;      ///< time the launches of decode steps, too
+  bool ops = false;      ///< time launches of prompts and decode steps, too
 };
 
 /// A line of the table: `tokens` tokens in one step, or in a prompt's steps.
@@ -34,7 +34,7 @@ struct BenchTest {
   std::string name() const;
 };
 
-/// Launches of equal op and grid in a decode step.
+/// Launches of equal op and grid in the steps of a test.
 struct BenchOp {
   std::string label;
   uint32_t grid, block, launches;
@@ -62,7 +62,8 @@ public:
   /// Tests that run() left out, and of each depth the ops (BenchOptions::ops).
   const std::vector<BenchLeftOut> &leftOut() const { return skipped; }
   struct OpsAt {
-    uint32_t depth;
+    BenchTest::Kind kind; ///< prefill or decode
+    uint32_t tokens, depth;
     std::vector<BenchOp> ops; ///< the longest first
   };
   const std::vector<OpsAt> &ops() const { return opTimes; }
@@ -76,7 +77,7 @@ private:
   // From about `depth` on; verify() leaves the position as it is.
   Status verify(uint32_t depth);
   Status decode(uint32_t depth);
-  Status byOp(uint32_t depth);
+  Status byOp(BenchTest::Kind kind, uint32_t tokens, uint32_t depth);
   void leaveOut(BenchTest::Kind kind, uint32_t tokens, uint32_t depth,
                 std::string reason);
 

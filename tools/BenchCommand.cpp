@@ -22,7 +22,7 @@ usage: ds4run bench BUNDLE (-m MODEL.gguf | --synthetic=SEED) [options]
   --depths=N,...     positions at which to decode and to verify 1 to 5 tokens
                      (default 0,2048,8192,32768)
   --tokens=N         steps of decoding to time (default 128)
-  --ops              time of a decode step by op
+  --ops              time of prompts and of decode steps by op
   --json             one JSON object instead of the table, see below
   --device=NAME      host (default), cuda, hip, cuda:1, ...
   --threads=N        of the CPU (default: one a core)
@@ -35,8 +35,8 @@ Keys of the JSON object, times in seconds, rates a second: model, device,
 target, context, weights_bytes, load_seconds, read_bytes_per_second (0:
 unknown), weight_bytes_per_token; tests [{test: prefill, verify or decode,
 tokens, depth, runs, seconds, tokens_per_second, and of verify decode_steps, of
-decode bytes_per_second and share_of_read}]; ops [{depth, op, grid, block,
-launches, seconds, weight_bytes}]; left_out [{test, reason}].
+decode bytes_per_second and share_of_read}]; ops [{test, tokens, depth, op,
+grid, block, launches, seconds, weight_bytes}]; left_out [{test, reason}].
 example: ds4c --shape=v4-flash-mix --target=sm_90 -o mix.ds4b
          ds4run bench mix.ds4b --synthetic=1 --device=cuda
 )";
@@ -103,9 +103,11 @@ void printTest(const BenchSubject &subject, const BenchTest &test) {
 
 void printRest(const Bench &bench) {
   for (const Bench::OpsAt &at : bench.ops()) {
-    fmt::print("\n{:<34} {:>8} {:>9} {:>9} {:>9}\n",
-               fmt::format("decode at {}, by op and grid", at.depth),
-               "launches", "us each", "ms a step", "GB/s");
+    fmt::print(
+        "\n{:<34} {:>8} {:>9} {:>9} {:>9}\n",
+        fmt::format("{}, by op and grid",
+                    BenchTest{at.kind, at.tokens, at.depth, 0, 0, 0, 0}.name()),
+        "launches", "us each", "ms in all", "GB/s");
     for (const BenchOp &op : at.ops)
       fmt::print("{:<34} {:>8} {:>9.1f} {:>9.3f} {:>9.1f}\n",
                  fmt::format("{} {}x{}", op.label, op.grid, op.block),
@@ -120,9 +122,13 @@ void printRest(const Bench &bench) {
 
 using Json = nlohmann::ordered_json;
 
-Json toJson(const BenchSubject &subject, const BenchTest &test) {
+const char *kindName(BenchTest::Kind kind) {
   constexpr const char *kNames[] = {"prefill", "verify", "decode"};
-  Json json = {{"test", kNames[static_cast<size_t>(test.kind)]},
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Json toJson(const BenchSubject &subject, const BenchTest &test) {
+  Json json = {{"test", kindName(test.kind)},
                {"tokens", test.tokens},
                {"depth", test.depth},
                {"runs", test.runs},
@@ -156,7 +162,9 @@ void printJson(const BenchSubject &subject, const Bench &bench,
     json["tests"].push_back(toJson(subject, test));
   for (const Bench::OpsAt &at : bench.ops())
     for (const BenchOp &op : at.ops)
-      json["ops"].push_back({{"depth", at.depth},
+      json["ops"].push_back({{"test", kindName(at.kind)},
+                             {"tokens", at.tokens},
+                             {"depth", at.depth},
                              {"op", op.label},
                              {"grid", op.grid},
                              {"block", op.block},

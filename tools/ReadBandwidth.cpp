@@ -47,7 +47,7 @@ Result<double> ofKernel(Device &device, const RtcCompiler &compiler) {
   DS4_ASSIGN(std::string code, compiler.compile("ds4_read", kReadKernel));
   const KernelCode kernels[] = {{"ds4_read", std::move(code)}};
   DS4_TRY(device.loadKernels(kernels));
-  DS4_ASSIGN(const Kernel *kernel, device.kernel("ds4_read"));
+  DS4_ASSIGN(const Kernel *kernel, device.kernel("ds4_read", 0));
   DS4_ASSIGN(void *data, device.allocate(kBytes, "the bandwidth test"));
   DS4_ASSIGN(void *numbers, device.allocate(16, "the bandwidth test"));
   const uint64_t count = kBytes / 16;

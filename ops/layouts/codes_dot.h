@@ -1,12 +1,13 @@
-// codes_dot.h - block_dot of a decoder (ops/weights/), or its block_dot4 where
-// the target multiplies four codes at once: the same integers. Constant that
+// codes_dot.h - block_dot of a decoder (ops/weights/), or block_dot4 where the
+// target multiplies four codes at once: the same integers. Constant that
 // codegen prints: kIn (columns), from which follows how codes are aligned.
 
-/// Whether the decoder has block_dot4.
+/// Whether the decoder has block_dot4, for blocks of 32.
 template <typename... Books>
 constexpr bool kHasBlockDot4 =
-    requires(const u8 *row, const u32 (&x)[8], Books... books) {
-      block_dot4(row, 0u, x, 0.0f, 0.0f, books...);
+    kBlockElements == 32 &&
+    requires(const u8 *block, const u32 (&x)[8], Books... books) {
+      block_dot4(block, x, 0.0f, 0.0f, books...);
     };
 
 /// acc + block b of `row` times the 32 codes.
@@ -20,7 +21,7 @@ DS4_DEVICE float codes_dot(const u8 *row, u32 b, const Code *codes, float d,
     for (u32 i = 0; i < 32; i += kLoad)
       load_aligned<kLoad>(reinterpret_cast<u8 *>(x) + i,
                           reinterpret_cast<const u8 *>(codes) + i);
-    return block_dot4(row, b, x, d, acc, books...);
+    return block_dot4(row + b * kBlockBytes, x, d, acc, books...);
   } else {
     return block_dot(row, b, codes, d, acc, books...);
   }
@@ -31,7 +32,7 @@ template <typename Words, typename... Books>
 DS4_DEVICE float words_dot(const u8 *row, u32 b, const Words &x, float d,
                            float acc, Books... books) {
   if constexpr (kHasDot4 && kHasBlockDot4<Books...>)
-    return block_dot4(row, b, x, d, acc, books...);
+    return block_dot4(row + b * kBlockBytes, x, d, acc, books...);
   else
     return block_dot(row, b, reinterpret_cast<const i8 *>(&x[0]), d, acc,
                      books...);

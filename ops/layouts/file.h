@@ -1,6 +1,6 @@
 // file.h - rows in layout `file`: whole blocks. A layout declares
-// segment_shares; the decoder has been included before. Constant that codegen
-// prints: kIn (columns).
+// segment_shares and load_blocks; the decoder has been included before.
+// Constant that codegen prints: kIn (columns).
 #include "layouts/codes_dot.h"
 #include "sums.h"
 
@@ -28,3 +28,14 @@ DS4_DEVICE void segment_shares(const u8 *row,
 /// Rows have no parts here (layouts/row_parts.h).
 template <bool kSameVector>
 void share_rows(const u8 *, const u8 *, const u8 *, u32, float *) = delete;
+
+/// Blocks of 32 from `first` on of a segment of `segment_blocks`, in the
+/// format's byte order.
+template <u32 kCount>
+DS4_DEVICE void load_blocks(const u8 *row, u32 segment, u32 first,
+                            u32 segment_blocks,
+                            u8 (&blocks)[kCount * kBlockBytes]) {
+  __builtin_memcpy(blocks,
+                   row + (segment * segment_blocks + first) * kBlockBytes,
+                   kCount * kBlockBytes);
+}

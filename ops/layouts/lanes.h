@@ -54,3 +54,36 @@ DS4_DEVICE void segment_shares(const u8 *row,
     }
   }
 }
+
+/// The parts of kCount blocks of 32 from `first` on of a segment, from a plane
+/// of the row: `first` is a multiple of kCount.
+template <u32 kCount, u32 kPart, u32 kUnit>
+DS4_DEVICE void load_plane(const u8 *plane, u32 segment, u32 first,
+                           u8 (&parts)[kCount * kPart]) {
+  constexpr u32 kBytes = kCount * kPart;
+  // The largest power of two that divides the parts and a unit: no load
+  // crosses from one unit to the next.
+  constexpr u32 kLoad = (kBytes | kUnit) & (~(kBytes | kUnit) + 1);
+#pragma unroll
+  for (u32 i = 0; i < kBytes; i += kLoad) {
+    const u32 at = first * kPart + i;
+    load_aligned<kLoad>(parts + i, plane + (at / kUnit * 8 + segment) * kUnit +
+                                       at % kUnit);
+  }
+}
+
+/// As in layouts/file.h.
+template <u32 kCount>
+DS4_DEVICE void load_blocks(const u8 *row, u32 segment, u32 first, u32,
+                            u8 (&blocks)[kCount * kBlockBytes]) {
+  constexpr u32 kRest = kBlockBytes - kSplit;
+  u8 begins[kCount * kSplit], rests[kCount * kRest];
+  load_plane<kCount, kSplit, kUnit0>(row, segment, first, begins);
+  load_plane<kCount, kRest, kUnit1>(row + kPlane1, segment, first, rests);
+#pragma unroll
+  for (u32 b = 0; b < kCount; ++b) {
+    __builtin_memcpy(blocks + b * kBlockBytes, begins + b * kSplit, kSplit);
+    __builtin_memcpy(blocks + b * kBlockBytes + kSplit, rests + b * kRest,
+                     kRest);
+  }
+}

@@ -70,7 +70,7 @@ TEST_P(Dot4, GivesTheBitsOfSingleElements) {
   add(y.data(), y.size() * sizeof(float));
   add(&kBlocks, sizeof kBlocks);
   Status done =
-      device->launch(take(device->kernel("dot4_blocks")), 1, 1, 32, args);
+      device->launch(take(device->kernel("dot4_blocks", 0)), 1, 1, 32, args);
   ASSERT_TRUE(done) << done.error().text;
   ASSERT_TRUE(device->copyOut(y.data(), args[3], y.size() * sizeof(float)));
   for (void *memory : args)

@@ -28,7 +28,7 @@ namespace ds4::test {
 namespace {
 
 struct Declared {
-  std::string mnemonic, module;
+  std::string mnemonic, module, target;
 };
 
 std::deque<Declared> &declared() {
@@ -102,10 +102,20 @@ LaunchSpec specOf(mlir::Operation *op, const Declared &kernel) {
   return *spec;
 }
 
-/// Adds the launch's unit; `memory`: what a test gives.
+/// Adds the launch's unit; `memory`: what a test gives; `mma`: tiles are done
+/// as on sm_90.
 Compiled compiled(const LaunchSpec &spec, llvm::ArrayRef<mlir::Value> memory,
-                  std::map<std::string, Unit> &units) {
-  const Unit unit = emitUnit(spec);
+                  bool mma, std::map<std::string, Unit> &units) {
+  Unit unit = emitUnit(spec);
+  // What the host does for gfx1151 otherwise.
+  if (mma && unit.text.find("_tile.hip") != std::string::npos) {
+    const std::string name = unit.symbol + "_mma";
+    for (size_t at = 0;
+         (at = unit.text.find(unit.symbol, at)) != std::string::npos;
+         at += name.size())
+      unit.text.replace(at, unit.symbol.size(), name);
+    unit = {name, "#define DS4_EMULATE_MMA 1\n" + unit.text};
+  }
   units.insert({unit.symbol, unit});
   Compiled entry{unit.symbol,
                  spec.gridX,
@@ -148,12 +158,12 @@ public:
       const llvm::ArrayRef<mlir::Value> memory =
           bodies.size() == 1 ? llvm::ArrayRef(bodies.front()->args)
                              : llvm::ArrayRef(onHost.args);
-      kernels.push_back(compiled(onHost, memory, units));
+      kernels.push_back(compiled(onHost, memory, false, units));
       mlir::Builder builder(&context);
       module->getOperation()->setAttr(
           "ds4.profile", builder.getDictionaryAttr(builder.getNamedAttr(
                              "target", builder.getStringAttr("sm_90"))));
-      forGpu.push_back(compiled(specOf(op, kernel), memory, units));
+      forGpu.push_back(compiled(specOf(op, kernel), memory, true, units));
     }
     std::vector<Unit> list;
     for (auto &[symbol, unit] : units)
@@ -220,7 +230,7 @@ StepStatus launch(Device &device, const Compiled &kernel, const Step &step,
   if (kernel.reportsNan)
     add(statusBytes);
   add(stepBytes);
-  check(device.launch(take(device.kernel(kernel.symbol)), kernel.gridX,
+  check(device.launch(take(device.kernel(kernel.symbol, 0)), kernel.gridX,
                       kernel.gridY, kernel.block, args));
   check(device.synchronize());
   auto buffer = buffers.begin();
@@ -265,7 +275,7 @@ std::string state(int64_t rows, int64_t width, std::string_view storage) {
 }
 
 Kernel::Kernel(std::string op, std::vector<std::string> operands,
-               std::vector<std::string> results)
+               std::vector<std::string> results, std::string_view target)
     : index(declared().size()) {
   std::vector<std::string> arguments;
   for (size_t i = 0; i < operands.size(); ++i)
@@ -278,8 +288,10 @@ Kernel::Kernel(std::string op, std::vector<std::string> operands,
       results.empty() ? "" : fmt::format("%r:{} = ", results.size());
   declared().push_back(
       {op.substr(0, op.find(' ')),
-       fmt::format("func.func @test({}) {{\n  {}{}{}\n  return\n}}\n",
-                   fmt::join(arguments, ", "), assigned, op, types)});
+       fmt::format("module attributes {{ds4.profile = {{target = \"{}\"}}}} "
+                   "{{\nfunc.func @test({}) {{\n  {}{}{}\n  return\n}}\n}}\n",
+                   target, fmt::join(arguments, ", "), assigned, op, types),
+       std::string(target)});
 }
 
 std::set<std::string> Kernel::declaredOps() {

@@ -54,8 +54,11 @@ public:
   /// `operands`, e.g. Kernel("ds4.rms_norm %0 eps 1.0e-6", {"tensor<1x8xf32>"},
   /// {"tensor<1x8xf32>"}). Ops that do not print a function type write their
   /// own " : TYPES" at the end.
+  ///
+  /// `target`: for which the launch is cut. What a GPU's bodies do runs here
+  /// too; its matrix instructions are emulated (ops/host_tiles.h).
   Kernel(std::string op, std::vector<std::string> operands,
-         std::vector<std::string> results);
+         std::vector<std::string> results, std::string_view target = "host");
 
   /// Runs a step: the launch as it is cut for the host, with one thread and
   /// with two, and as for a GPU if that differs. `memory` is in the order of

@@ -1,18 +1,8 @@
-// Integer tiles against the oracle's products, bit for bit, with the matrix
-// instructions of both GPU targets emulated: the widths of DeepSeek V4 Flash,
-// the smallest ones (segments without a block), tiles that are not full.
-#include "codegen/HostCompiler.h"
-#include "ops/Reference.h"
-#include "ops/test/RandomWeights.h"
-#include "runtime/Device.h"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <fstream>
-#include <sstream>
-#include <unistd.h>
+// How GPUs do products in long steps, against the oracle, bit for bit: by tiles
+// of integer matrix instructions (ops/tile.h), which are emulated for both
+// targets, and by several rows of f32 (ops/products.h). The widths of DeepSeek
+// V4 Flash, tiles and stages that are not full, every format that has tiles.
+#include "ops/test/LinearCases.h"
 
 using namespace ds4;
 using namespace ds4::test;
@@ -20,102 +10,95 @@ using enum WeightFormat;
 
 namespace {
 
-/// Types 101, 104 and 107; int8 levels with one scale, as int8 books have.
-constexpr WeightFormat kFormats[] = {q4_0_rocmfp4_fast, q3_0_rocmfpx,
-                                     q2_0_rocmfp2, q8_0};
+constexpr std::string_view kTargets[] = {"gfx1151", "sm_90"};
+constexpr int64_t kColumns = 64;
 
-struct Size {
-  uint32_t columns, rows, vectors;
-};
-constexpr Size kSizes[] = {
-    {1024, 16, 16}, {2048, 16, 16}, {4096, 16, 16}, {8192, 16, 16},
-    {32, 16, 16},   {224, 1, 1},    {96, 5, 18},    {1056, 37, 3},
-};
-
-template <typename T> T take(Result<T> result) {
-  EXPECT_TRUE(result) << result.error().text;
-  return std::move(*result);
-}
-
-/// The test kernel for a format, compiled and loaded. With `mma` the host does
-/// as sm_90 does, else as gfx11.
-class TileKernel {
-public:
-  TileKernel(WeightFormat format, bool mma)
-      : device(take(createHostDevice(1))) {
-    std::ifstream file(DS4_SOURCE_DIR "/ops/test/Inputs/tile_linear.hip");
-    std::ostringstream text;
-    if (mma)
-      text << "#define DS4_EMULATE_MMA 1\n";
-    text << "#define DS4_FORMAT \"weights/" << weightFormatInfo(format).name
-         << ".h\"\n"
-         << file.rdbuf();
-    const codegen::Unit unit{"tile_linear", text.str()};
-    const std::string object =
-        take(codegen::compileUnits({&unit, 1}, *codegen::findTarget("host")));
-    const std::string path =
-        fmt::format("{}/tile_{}.so", testing::TempDir(), getpid());
-    std::ofstream(path, std::ios::binary) << object;
-    Status loaded = device->loadObject(path);
-    EXPECT_TRUE(loaded) << loaded.error().text;
-    std::remove(path.c_str());
-  }
-
-  std::vector<float> run(const Size &size, std::span<const uint8_t> x,
-                         std::span<const uint8_t> weight) {
-    std::vector<float> y(size_t(size.rows) * size.vectors);
-    std::vector<void *> args;
-    auto add = [&](const void *bytes, size_t count) {
-      args.push_back(take(device->allocate(count, "test")));
-      EXPECT_TRUE(device->copyIn(args.back(), bytes, count));
+const std::deque<LinearCase> &linearCases() {
+  static const std::deque<LinearCase> cases = [] {
+    std::deque<LinearCase> all;
+    auto add = [&](int64_t capacity, int64_t groups, int64_t out, int64_t in,
+                   WeightFormat format, Step step, RowRatio ratio = 1,
+                   WeightLayout layout = WeightLayout::lanes) {
+      for (std::string_view target : kTargets)
+        all.emplace_back(capacity, groups, out, in, format, true, step, ratio,
+                         kColumns, std::string(target), layout);
     };
-    add(x.data(), x.size());
-    add(weight.data(), weight.size());
-    add(y.data(), y.size() * sizeof(float));
-    add(&size, sizeof size);
-    Status done = device->launch(take(device->kernel("tile_linear")),
-                                 (size.rows + 15) / 16,
-                                 (size.vectors + 15) / 16, 32, args);
-    EXPECT_TRUE(done) << done.error().text;
-    EXPECT_TRUE(device->copyOut(y.data(), args[2], y.size() * sizeof(float)));
-    for (void *memory : args)
-      device->free(memory);
-    return y;
-  }
+    for (WeightFormat format :
+         {q4_0_rocmfp4_fast, q3_0_rocmfpx, q2_0_rocmfp2, q2_1_rocmfp2_mix,
+          q3_1_rocmfp3_mix, q8_0, q4_0, q5_0, iq4_nl, mxfp4, q4_0_rocmfp4,
+          q6_0_rocmfpx, q8_0_rocmfpx, q2_0_rocmfp2_s40, q2_0_rocmfp2_fp2s})
+      add(10, 0, 7, 512, format, {5, 9, 1, 0});
+    // Flash; a lone block of a segment, three of them.
+    for (int64_t in : {1024, 2048, 4096, 8192, 256, 768})
+      for (WeightFormat format : {q4_0_rocmfp4_fast, q3_1_rocmfp3_mix})
+        add(10, 0, 7, in, format, {0, 9, 1, 0});
+    // Several blocks both ways, the last ones not full.
+    add(140, 0, 100, 256, q2_0_rocmfp2, {7, 131, 1, 0});
+    add(70, 3, 70, 256, q2_0_rocmfp2, {0, 66, 1, 0});
+    add(12, 0, 64, 1024, q8_0, {3, 9, 5, 0}, 0);
+    add(20, 0, 64, 512, q3_0_rocmfpx, {3, 80, 1, 0}, 4);
+    add(20, 0, 40, 512, q8_0, {5, 18, 1, 0}, 1, WeightLayout::file);
+    add(20, 0, 40, 512, q3_0_rocmfpx, {5, 18, 1, 0}, 1, WeightLayout::file);
+    return all;
+  }();
+  return cases;
+}
+// Declares the kernels before the first test runs.
+const std::deque<LinearCase> &allLinearCases = linearCases();
 
-private:
-  std::unique_ptr<Device> device;
-};
-
-class Tile : public testing::TestWithParam<std::tuple<WeightFormat, bool>> {};
-
-TEST_P(Tile, GivesTheBitsOfTheProducts) {
-  const auto [format, mma] = GetParam();
-  TileKernel kernel(format, mma);
-  for (const Size &size : kSizes) {
-    SCOPED_TRACE(fmt::format("{} columns", size.columns));
-    Random random(size.columns);
-    const auto weight = randomWeights(random, format, size.rows, size.columns);
-    const ref::Q8 x = ref::quantize(
-        size.columns, random.floats(size_t(size.vectors) * size.columns, 2));
-    std::vector<float> want(size_t(size.rows) * size.vectors);
-    ref::linear(ref::Act(x), {format, weight, size.columns}, want);
-    const std::vector<float> got = kernel.run(size, x.bytes, weight);
-    for (size_t i = 0; i < want.size(); ++i)
-      ASSERT_EQ(std::memcmp(&want[i], &got[i], sizeof(float)), 0)
-          << "vector " << i / size.rows << ", row " << i % size.rows << ": "
-          << want[i] << " and " << got[i];
-  }
+TEST(Tile, Linear) {
+  for (const LinearCase &c : allLinearCases)
+    c.run();
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Tile,
-                         testing::Combine(testing::ValuesIn(kFormats),
-                                          testing::Bool()),
-                         [](const auto &info) {
-                           return fmt::format(
-                               "{}_{}",
-                               weightFormatInfo(std::get<0>(info.param)).name,
-                               std::get<1>(info.param) ? "mma" : "wmma");
-                         });
+const std::deque<LinearCase> &floatCases() {
+  static const std::deque<LinearCase> cases = [] {
+    std::deque<LinearCase> all;
+    for (WeightFormat format : {f16, q8_0, q2_1_rocmfp2_mix}) {
+      all.emplace_back(20, 0, 70, 1024, format, false, Step{5, 18, 1, 0}, 1, 8,
+                       "sm_90");
+      all.emplace_back(9, 3, 6, 128, format, false, Step{0, 9, 1, 0}, 1, 8,
+                       "sm_90");
+    }
+    all.emplace_back(16, 0, 3, 263, f32, false, Step{0, 16, 1, 0}, 1, 8,
+                     "gfx1151");
+    return all;
+  }();
+  return cases;
+}
+const std::deque<LinearCase> &allFloatCases = floatCases();
+
+TEST(Tile, Float) {
+  for (const LinearCase &c : allFloatCases)
+    c.run();
+}
+
+const std::deque<ExpertCase> &expertCases() {
+  static const std::deque<ExpertCase> cases = [] {
+    std::deque<ExpertCase> all;
+    for (std::string_view target : kTargets) {
+      auto add = [&](int64_t capacity, int64_t experts, int64_t used,
+                     int64_t out, int64_t in, WeightFormat format, Step step) {
+        all.emplace_back(capacity, experts, used, out, in, format, true, step,
+                         kColumns, true, std::string(target),
+                         WeightLayout::lanes);
+      };
+      // More pairs of an expert than a tile has, fewer, none.
+      add(60, 3, 4, 40, 256, q2_0_rocmfp2, {4, 59, 1, 0});
+      add(30, 40, 2, 66, 256, q3_1_rocmfp3_mix, {0, 29, 1, 0});
+      add(12, 6, 3, 64, 1024, q2_1_rocmfp2_mix, {0, 12, 1, 0});
+      // More pairs than a block has threads.
+      add(300, 9, 3, 5, 256, q4_0_rocmfp4_fast, {0, 300, 1, 0});
+    }
+    return all;
+  }();
+  return cases;
+}
+const std::deque<ExpertCase> &allExpertCases = expertCases();
+
+TEST(Tile, Experts) {
+  for (const ExpertCase &c : allExpertCases)
+    c.run();
+}
 
 } // namespace

@@ -33,49 +33,49 @@ DS4_DEVICE u32 fp2_code(const u8 *block, u32 i) {
 }
 
 //===----------------------------------------------------------------------===//
-// Four levels at a time, for dot4. x: int8 of consecutive elements, four a
-// word.
+// Four levels at a time, as int8 in a word, by bytes picked from a table.
 //===----------------------------------------------------------------------===//
 
-/// c + the 16 elements of 2-bit codes in `sixteen` times x[0 ... 3]. Byte k of
-/// `levels` is the level of code k.
-DS4_DEVICE i32 fp2_dot(u32 sixteen, u32 levels, const u32 *x, i32 c) {
+/// Levels of the 16 elements of 2-bit codes in `sixteen`. Byte k of `table` is
+/// the level of code k.
+DS4_DEVICE void fp2_levels(u32 sixteen, u32 table, u32 *levels) {
   // Nibble n has the code 2n, 2n + 1.
   const u32 even = sixteen & 0x33333333u, odd = sixteen >> 2 & 0x33333333u;
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
-    const u32 a = pick_bytes(levels, 0, even >> (16 * half) & 0xffffu);
-    const u32 b = pick_bytes(levels, 0, odd >> (16 * half) & 0xffffu);
-    c = dot4(pick_bytes(a, b, 0x5140u), x[2 * half], c);
-    c = dot4(pick_bytes(a, b, 0x7362u), x[2 * half + 1], c);
+    const u32 a = pick_bytes(table, 0, even >> (16 * half) & 0xffffu);
+    const u32 b = pick_bytes(table, 0, odd >> (16 * half) & 0xffffu);
+    levels[2 * half] = pick_bytes(a, b, 0x5140u);
+    levels[2 * half + 1] = pick_bytes(a, b, 0x7362u);
   }
-  return c;
 }
 
-/// c + the 8 elements of 3-bit codes in `eight` times x[0], x[1]. Byte k of
-/// high:low is the level of code k.
-DS4_DEVICE i32 fp3_dot(u32 eight, u32 low, u32 high, const u32 *x, i32 c) {
+/// Levels of the 8 elements of 3-bit codes in `eight`. Byte k of high:low is
+/// the level of code k.
+DS4_DEVICE void fp3_levels(u32 eight, u32 low, u32 high, u32 *levels) {
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
     const u32 four = eight >> (12 * half);
     const u32 s = (four & 7u) | (four & 0x38u) << 1 | (four & 0x1c0u) << 2 |
                   (four & 0xe00u) << 3;
-    c = dot4(pick_bytes(low, high, s), x[half], c);
+    levels[half] = pick_bytes(low, high, s);
   }
-  return c;
 }
 
-/// c + the 8 elements of 4-bit codes in `eight` times x and y: byte k has
-/// element k of x in its low nibble, of y in its high one.
-DS4_DEVICE i32 fp4_dot(u32 eight, u32 x, u32 y, i32 c) {
-  // Magnitudes, without regard to signs: bytes are of x, y, x, y.
+/// Four magnitudes below 128 with signs: 1 in a byte of `minus` negates it.
+DS4_DEVICE u32 with_signs(u32 magnitudes, u32 minus) {
+  // -m is ~m + 1; bit 7 stays out of the sum, or that of -0 would carry.
+  return ((magnitudes ^ minus * 127u) + minus) ^ minus << 7;
+}
+
+/// Levels of the 8 elements of 4-bit codes in `eight`: of the low nibbles, then
+/// of the high ones.
+DS4_DEVICE void fp4_levels(u32 eight, u32 &low, u32 &high) {
+  // Magnitudes of nibbles 0 ... 3 and 4 ... 7.
   const u32 a = pick_bytes(0x03020100u, 0x0a080604u, eight & 0x7777u);
   const u32 b = pick_bytes(0x03020100u, 0x0a080604u, eight >> 16 & 0x7777u);
-  // -m is ~m + 1: 1s where the sign is set, and bytes of 1s.
-  const u32 low = eight >> 3 & 0x01010101u, high = eight >> 7 & 0x01010101u;
-  c = dot4(pick_bytes(a, b, 0x6420u) ^ low * 255u, x, c);
-  c = dot4(pick_bytes(a, b, 0x7531u) ^ high * 255u, y, c);
-  return dot4(high, y, dot4(low, x, c));
+  low = with_signs(pick_bytes(a, b, 0x6420u), eight >> 3 & 0x01010101u);
+  high = with_signs(pick_bytes(a, b, 0x7531u), eight >> 7 & 0x01010101u);
 }
 
 #endif // DS4_OPS_WEIGHTS_CODES_H

@@ -5,23 +5,6 @@
 
 using namespace format_q2_0_rocmfp2;
 
-/// Where 32 consecutive elements of a row are.
-struct Group {
-  const u8 *block;
-};
-
-DS4_DEVICE Group group_at(const u8 *row, u32 b) {
-  return {row + b * kBlockBytes};
-}
-
-DS4_DEVICE i32 level_at(const Group &group, u32 i) {
-  return static_cast<i32>(fp2_code(group.block, i)) - 1;
-}
-
-DS4_DEVICE float scale_at(const Group &group, u32 part) {
-  return f32_from_ue4m3(group.block[8 + part]);
-}
-
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   const u8 *block = row + i / 32 * kBlockBytes;
@@ -46,16 +29,15 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// block_dot with the 32 codes as words, for kHasDot4.
-DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
-                            float acc) {
-  const u8 *block = row + b * kBlockBytes;
+/// The levels of a block as int8.
+DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
   DS4_REGISTERS
-  for (u32 half = 0; half < 2; ++half) {
-    const i32 sum =
-        fp2_dot(load_u32(block + 4 * half), 0x020100ffu, x + 4 * half, 0);
-    acc = fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[8 + half]) * d,
-                  acc);
-  }
-  return acc;
+  for (u32 half = 0; half < 2; ++half)
+    fp2_levels(load_u32(block + 4 * half), 0x020100ffu, levels + 4 * half);
 }
+
+DS4_DEVICE float scale_of(const u8 *block, u32 part) {
+  return f32_from_ue4m3(block[8 + part]);
+}
+
+#include "levels_dot.h"

@@ -36,22 +36,20 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// block_dot with the 32 codes as words, for kHasDot4.
-DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
-                            float acc, const u8 *books) {
-  const u8 *block = row + b * kBlockBytes;
+/// The levels of a block as int8.
+DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
   // Both books in registers, for all blocks of the expert.
-  const u32 levels[2] = {load_word(books), load_word(books + 8)};
-  const u32 scales[2] = {load_word(books + 4), load_word(books + 12)};
+  const u32 tables[2] = {load_word(books), load_word(books + 8)};
   DS4_REGISTERS
-  for (u32 half = 0; half < 2; ++half) {
-    const u32 meta = block[8 + half];
-    const bool second = meta >> 7;
-    const float scale =
-        f32_from_ue4m3(meta & 0x7f) * float_of(second ? scales[1] : scales[0]);
-    const i32 sum = fp2_dot(load_u32(block + 4 * half),
-                            second ? levels[1] : levels[0], x + 4 * half, 0);
-    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
-  }
-  return acc;
+  for (u32 half = 0; half < 2; ++half)
+    fp2_levels(load_u32(block + 4 * half),
+               block[8 + half] >> 7 ? tables[1] : tables[0], levels + 4 * half);
 }
+
+DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
+  const u32 meta = block[8 + part];
+  return f32_from_ue4m3(meta & 0x7f) *
+         float_of(meta >> 7 ? load_word(books + 12) : load_word(books + 4));
+}
+
+#include "levels_dot.h"

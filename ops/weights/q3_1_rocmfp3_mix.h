@@ -40,28 +40,25 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// block_dot with the 32 codes as words, for kHasDot4.
-DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
-                            float acc, const u8 *books) {
-  const u8 *block = row + b * kBlockBytes;
+/// The levels of a block as int8.
+DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
   // Both books in registers, for all blocks of the expert.
-  u32 words[6];
-  DS4_REGISTERS
-  for (u32 i = 0; i < 6; ++i)
-    words[i] = load_word(books + 4 * i);
+  const u32 lows[2] = {load_word(books), load_word(books + 12)};
+  const u32 highs[2] = {load_word(books + 4), load_word(books + 16)};
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
-    const u32 meta = block[12 + half];
-    const bool second = meta >> 7;
-    const float scale =
-        f32_from_ue4m3(meta & 0x7f) * float_of(second ? words[5] : words[2]);
-    const u32 low = second ? words[3] : words[0];
-    const u32 high = second ? words[4] : words[1];
-    i32 sum = 0;
-    DS4_REGISTERS
+    const bool second = block[12 + half] >> 7;
+    const u32 low = second ? lows[1] : lows[0];
+    const u32 high = second ? highs[1] : highs[0];
     for (u32 g = 2 * half; g < 2 * half + 2; ++g)
-      sum = fp3_dot(fp3_eight(block, g), low, high, x + 2 * g, sum);
-    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+      fp3_levels(fp3_eight(block, g), low, high, levels + 2 * g);
   }
-  return acc;
 }
+
+DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
+  const u32 meta = block[12 + part];
+  return f32_from_ue4m3(meta & 0x7f) *
+         float_of(meta >> 7 ? load_word(books + 20) : load_word(books + 8));
+}
+
+#include "levels_dot.h"

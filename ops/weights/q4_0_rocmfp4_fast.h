@@ -5,23 +5,6 @@
 
 using namespace format_q4_0_rocmfp4_fast;
 
-/// Where 32 consecutive elements of a row are.
-struct Group {
-  const u8 *block;
-};
-
-DS4_DEVICE Group group_at(const u8 *row, u32 b) {
-  return {row + b * kBlockBytes};
-}
-
-DS4_DEVICE i32 level_at(const Group &group, u32 i) {
-  return fp4_level(group.block[i % 16] >> (i / 16 * 4) & 15);
-}
-
-DS4_DEVICE float scale_at(const Group &group, u32) {
-  return f32_from_ue4m3(group.block[16]);
-}
-
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   const u8 *block = row + i / 32 * kBlockBytes;
@@ -50,13 +33,15 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
 }
 
-/// block_dot with the 32 codes as words, for kHasDot4.
-DS4_DEVICE float block_dot4(const u8 *row, u32 b, const u32 (&x)[8], float d,
-                            float acc) {
-  const u8 *block = row + b * kBlockBytes;
-  i32 sum = 0;
+/// The levels of a block as int8.
+DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
   DS4_REGISTERS
   for (u32 k = 0; k < 4; ++k)
-    sum = fp4_dot(load_u32(block + 4 * k), x[k], x[4 + k], sum);
-  return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
+    fp4_levels(load_u32(block + 4 * k), levels[k], levels[4 + k]);
 }
+
+DS4_DEVICE float scale_of(const u8 *block, u32) {
+  return f32_from_ue4m3(block[16]);
+}
+
+#include "levels_dot.h"

@@ -3,23 +3,6 @@
 
 using namespace format_q8_0;
 
-/// Where 32 consecutive elements of a row are.
-struct Group {
-  const u8 *block;
-};
-
-DS4_DEVICE Group group_at(const u8 *row, u32 b) {
-  return {row + b * kBlockBytes};
-}
-
-DS4_DEVICE i32 level_at(const Group &group, u32 i) {
-  return static_cast<i8>(group.block[2 + i]);
-}
-
-DS4_DEVICE float scale_at(const Group &group, u32) {
-  return load_f16(group.block);
-}
-
 /// Element i of a row.
 DS4_DEVICE float weight_at(const u8 *row, u32 i, const float *) {
   const u8 *block = row + i / 32 * kBlockBytes;
@@ -37,3 +20,12 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     sum += static_cast<i8>(block[2 + i]) * codes[i];
   return fma_f32(static_cast<float>(sum), load_f16(block) * d, acc);
 }
+
+/// The levels of a block as int8.
+DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
+  __builtin_memcpy(levels, block + 2, sizeof levels);
+}
+
+DS4_DEVICE float scale_of(const u8 *block, u32) { return load_f16(block); }
+
+#include "levels_dot.h"

@@ -83,7 +83,7 @@ public:
     log->objectLoaded = true;
     return Status::ok();
   }
-  Result<const Kernel *> kernel(std::string_view symbol) override {
+  Result<const Kernel *> kernel(std::string_view symbol, uint32_t) override {
     if (works.find(std::string(symbol)) == works.end())
       return Error{ErrorCode::deviceError,
                    "the object has no kernel " + std::string(symbol)};

@@ -23,7 +23,7 @@ protected:
 
   ds4::Status launch(const char *symbol, uint32_t gridX, uint32_t gridY,
                      uint32_t block, std::vector<void *> args) {
-    auto kernel = device->kernel(symbol);
+    auto kernel = device->kernel(symbol, 0);
     if (!kernel)
       return kernel.error();
     return device->launch(*kernel, gridX, gridY, block, args);
@@ -176,7 +176,7 @@ TEST_P(HostDeviceTest, ResultsDoNotDependOnThreads) {
   ASSERT_TRUE((*other)->loadObject(DS4_TEST_OBJECT));
   uint32_t threads = 128, rounds = 3;
   std::vector<uint32_t> one(300 * threads), many(300 * threads);
-  auto kernel = (*other)->kernel("rotate");
+  auto kernel = (*other)->kernel("rotate", 0);
   ASSERT_TRUE(kernel);
   std::vector<void *> args = {one.data(), &threads, &rounds};
   ASSERT_TRUE((*other)->launch(*kernel, 300, 1, threads, args));

@@ -66,8 +66,9 @@ public:
   Status loadObject(const std::filesystem::path &) override {
     return Status::ok();
   }
-  Result<const Kernel *> kernel(std::string_view symbol) override {
-    return host->kernel(symbol);
+  Result<const Kernel *> kernel(std::string_view symbol,
+                                uint32_t sharedBytes) override {
+    return host->kernel(symbol, sharedBytes);
   }
   Status launch(const Kernel *kernel, uint32_t gridX, uint32_t gridY,
                 uint32_t block, std::span<void *const> args) override {

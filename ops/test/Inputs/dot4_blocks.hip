@@ -14,7 +14,8 @@ void DS4_SYMBOL(const u8 *row, const i8 *codes, const u8 *books, float *y,
     u32 x[8];
     __builtin_memcpy(x, codes + 32 * b, sizeof x);
     y[2 * b] = block_dot(row, b, codes + 32 * b, 0.37f, 1.5f DS4_BOOKS);
-    y[2 * b + 1] = block_dot4(row, b, x, 0.37f, 1.5f DS4_BOOKS);
+    y[2 * b + 1] =
+        block_dot4(row + b * kBlockBytes, x, 0.37f, 1.5f DS4_BOOKS);
   }
 }
 DS4_ENTRY(DS4_SYMBOL)
