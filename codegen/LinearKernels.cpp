@@ -63,8 +63,10 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
   const bool shares = gpu && shareVector(spec, out);
   const bool staged = shares && !int8 && stageRows(weight);
   const bool parts = shares && int8 && haveParts(weight);
-  // A long step has rows enough for several a lane.
-  if (gpu && !int8 && spec.columns > 1 && rowCapacity(op) > kMostColumns)
+  // A long step has rows enough for several a lane; experts' decoders with
+  // learned books leave no registers for them.
+  if (gpu && !int8 && spec.columns > 1 && rowCapacity(op) > kMostColumns &&
+      isa<LinearOp, GroupedLinearOp>(op))
     laneRows = 4;
   // Which expert's rows they are, others must know first.
   spec.waits = (staged || parts) && isa<LinearOp, GroupedLinearOp>(op);

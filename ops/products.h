@@ -205,6 +205,15 @@ DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
         else
           shares[r][c] = four[r][c] + quad;
       }
+    // Or what is loaded for the next sums would be kept, too.
+#pragma unroll
+    for (u32 r = 0; r < kLaneRows; ++r)
+#pragma unroll
+      for (u32 c = 0; c < kColumns; ++c)
+        finish(j % 2 == 0   ? one[r][c]
+               : j % 4 == 1 ? two[r][c]
+               : j == 3     ? four[r][c]
+                            : shares[r][c]);
   }
 #pragma unroll
   for (u32 r = 0; r < kLaneRows; ++r) {

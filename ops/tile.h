@@ -126,6 +126,7 @@ DS4_DEVICE void stage_row(const u8 *row, u32 block, TileMemory &memory,
     u8 *line = memory.levels[group][segment][lane()] + 32 * b;
     store_aligned<16>(line, reinterpret_cast<const u8 *>(levels));
     store_aligned<16>(line + 16, reinterpret_cast<const u8 *>(levels + 4));
+#pragma unroll
     for (u32 part = 0; part < kScales; ++part)
       memory.weight_scales[group][segment][b][part][lane()] =
           scale_of(blocks + b * kBlockBytes, part, books...);

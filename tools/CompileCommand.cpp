@@ -85,7 +85,8 @@ static Status compileKernels(const CompileOptions &options) {
   if (!options.save.empty())
     DS4_TRY(saveCode(options.save, kernels));
   if (options.report) {
-    DS4_ASSIGN(const std::string report, compileReport(kernels, options.arch));
+    DS4_ASSIGN(const std::string report,
+               compileReport(kernels, bundle.plan, options.arch));
     fmt::print("{}", report);
   }
   return Status::ok();

@@ -67,8 +67,20 @@ static void merge(Row &kind, const Row &kernel) {
   ++kind.kernels;
 }
 
+/// Of each kernel, the most that a launch of it adds to its LDS.
+static std::map<std::string_view, uint64_t> launchedBytes(const Plan &plan) {
+  std::map<std::string_view, uint64_t> bytes;
+  for (const Function &function : plan.functions)
+    for (const Launch &launch : function.launches) {
+      uint64_t &most = bytes[launch.kernel];
+      most = std::max<uint64_t>(most, launch.sharedBytes);
+    }
+  return bytes;
+}
+
 Result<std::string> compileReport(std::span<const KernelCode> kernels,
-                                  std::string_view chip) {
+                                  const Plan &plan, std::string_view chip) {
+  std::map<std::string_view, uint64_t> launched = launchedBytes(plan);
   const ChipLimits *limits = findChipLimits(chip);
   std::map<std::string_view, Row> kinds;
   std::string out;
@@ -76,6 +88,7 @@ Result<std::string> compileReport(std::span<const KernelCode> kernels,
   for (const KernelCode &kernel : kernels) {
     Row row;
     DS4_ASSIGN(row.resources, readKernelResources(kernel.symbol, kernel.code));
+    row.resources.sharedBytes += launched[kernel.symbol];
     if (limits)
       row.waves = residentWaves(row.resources, *limits);
     writeRow(out, kernel.symbol, row);

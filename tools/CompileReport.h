@@ -13,10 +13,10 @@ namespace ds4 {
 
 /// A line a kernel, then a line a kind of kernel (what is before the hash in
 /// its name) with the most that one of them takes and the fewest waves.
-/// Registers are of a thread, shared memory is of a block. Error: code that
-/// cannot be read.
+/// Registers are of a thread, shared memory is of a block, with what the plan's
+/// launches add. Error: code that cannot be read.
 Result<std::string> compileReport(std::span<const KernelCode> kernels,
-                                  std::string_view chip);
+                                  const Plan &plan, std::string_view chip);
 
 } // namespace ds4
 

@@ -105,6 +105,7 @@ DS4_DEVICE void row_products(const PartOfRow (&rows)[kRows], const Vector &x,
       for (u32 g = 0; g < kGroups; ++g)
         sums[r] = words_dot(block, g, x.codes[i * kGroups + g],
                             x.scales[i * kGroups + g], sums[r], books...);
+      finish(sums[r]);
     }
     DS4_REGISTERS
     for (u32 r = 0; r < kRows; ++r)

@@ -22,6 +22,16 @@ DS4_DEVICE u32 fp3_eight(const u8 *block, u32 g) {
   return load_u16(p) | static_cast<u32>(p[2]) << 16;
 }
 
+/// fp3_eight of every g, from whole words; bits 24-31 are others'.
+DS4_DEVICE void fp3_eights(const u8 *block, u32 (&eights)[4]) {
+  const u32 a = load_u32(block), b = load_u32(block + 4);
+  const u32 c = load_u32(block + 8);
+  eights[0] = a;
+  eights[1] = a >> 24 | b << 8;
+  eights[2] = b >> 16 | c << 16;
+  eights[3] = c >> 8;
+}
+
 /// 3-bit code of element i.
 DS4_DEVICE u32 fp3_code(const u8 *block, u32 i) {
   return fp3_eight(block, i / 8) >> (3 * (i % 8)) & 7;
@@ -50,8 +60,8 @@ DS4_DEVICE void fp2_levels(u32 sixteen, u32 table, u32 *levels) {
   }
 }
 
-/// Levels of the 8 elements of 3-bit codes in `eight`. Byte k of high:low is
-/// the level of code k.
+/// Levels of the 8 elements of 3-bit codes in bits 0-23 of `eight`. Byte k of
+/// high:low is the level of code k.
 DS4_DEVICE void fp3_levels(u32 eight, u32 low, u32 high, u32 *levels) {
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {

@@ -34,9 +34,11 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
 
 /// The levels of a block as int8.
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
+  u32 eights[4];
+  fp3_eights(block, eights);
   DS4_REGISTERS
   for (u32 g = 0; g < 4; ++g)
-    fp3_levels(fp3_eight(block, g), 0x04020100u, 0xfcfeff00u, levels + 2 * g);
+    fp3_levels(eights[g], 0x04020100u, 0xfcfeff00u, levels + 2 * g);
 }
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part) {

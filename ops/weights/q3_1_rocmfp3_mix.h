@@ -45,13 +45,16 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
   // Both books in registers, for all blocks of the expert.
   const u32 lows[2] = {load_word(books), load_word(books + 12)};
   const u32 highs[2] = {load_word(books + 4), load_word(books + 16)};
+  u32 eights[4];
+  fp3_eights(block, eights);
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
     const bool second = block[12 + half] >> 7;
     const u32 low = second ? lows[1] : lows[0];
     const u32 high = second ? highs[1] : highs[0];
+    DS4_REGISTERS
     for (u32 g = 2 * half; g < 2 * half + 2; ++g)
-      fp3_levels(fp3_eight(block, g), low, high, levels + 2 * g);
+      fp3_levels(eights[g], low, high, levels + 2 * g);
   }
 }
 
