@@ -55,8 +55,9 @@ public:
   /// {"tensor<1x8xf32>"}). Ops that do not print a function type write their
   /// own " : TYPES" at the end.
   ///
-  /// `target`: for which the launch is cut. What a GPU's bodies do runs here
-  /// too; its matrix instructions are emulated (ops/host_tiles.h).
+  /// `target`: for which the launch is cut; it is cut for sm_90 as well, and
+  /// must give the same. What a GPU's bodies do runs here, too; its matrix
+  /// instructions are emulated (ops/host_tiles.h).
   Kernel(std::string op, std::vector<std::string> operands,
          std::vector<std::string> results, std::string_view target = "host");
 

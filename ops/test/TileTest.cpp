@@ -10,7 +10,8 @@ using enum WeightFormat;
 
 namespace {
 
-constexpr std::string_view kTargets[] = {"gfx1151", "sm_90"};
+/// Every kernel is cut for sm_90, too (KernelHarness.h).
+constexpr const char *kTarget = "gfx1151";
 constexpr int64_t kColumns = 64;
 
 const std::deque<LinearCase> &linearCases() {
@@ -19,9 +20,8 @@ const std::deque<LinearCase> &linearCases() {
     auto add = [&](int64_t capacity, int64_t groups, int64_t out, int64_t in,
                    WeightFormat format, Step step, RowRatio ratio = 1,
                    WeightLayout layout = WeightLayout::lanes) {
-      for (std::string_view target : kTargets)
-        all.emplace_back(capacity, groups, out, in, format, true, step, ratio,
-                         kColumns, std::string(target), layout);
+      all.emplace_back(capacity, groups, out, in, format, true, step, ratio,
+                       kColumns, kTarget, layout);
     };
     for (WeightFormat format :
          {q4_0_rocmfp4_fast, q3_0_rocmfpx, q2_0_rocmfp2, q2_1_rocmfp2_mix,
@@ -76,20 +76,17 @@ TEST(Tile, Float) {
 const std::deque<ExpertCase> &expertCases() {
   static const std::deque<ExpertCase> cases = [] {
     std::deque<ExpertCase> all;
-    for (std::string_view target : kTargets) {
-      auto add = [&](int64_t capacity, int64_t experts, int64_t used,
-                     int64_t out, int64_t in, WeightFormat format, Step step) {
-        all.emplace_back(capacity, experts, used, out, in, format, true, step,
-                         kColumns, true, std::string(target),
-                         WeightLayout::lanes);
-      };
-      // More pairs of an expert than a tile has, fewer, none.
-      add(60, 3, 4, 40, 256, q2_0_rocmfp2, {4, 59, 1, 0});
-      add(30, 40, 2, 66, 256, q3_1_rocmfp3_mix, {0, 29, 1, 0});
-      add(12, 6, 3, 64, 1024, q2_1_rocmfp2_mix, {0, 12, 1, 0});
-      // More pairs than a block has threads.
-      add(300, 9, 3, 5, 256, q4_0_rocmfp4_fast, {0, 300, 1, 0});
-    }
+    auto add = [&](int64_t capacity, int64_t experts, int64_t used, int64_t out,
+                   int64_t in, WeightFormat format, Step step) {
+      all.emplace_back(capacity, experts, used, out, in, format, true, step,
+                       kColumns, true, kTarget, WeightLayout::lanes);
+    };
+    // More pairs of an expert than a tile has, fewer, none.
+    add(60, 3, 4, 40, 256, q2_0_rocmfp2, {4, 59, 1, 0});
+    add(30, 40, 2, 66, 256, q3_1_rocmfp3_mix, {0, 29, 1, 0});
+    add(12, 6, 3, 64, 1024, q2_1_rocmfp2_mix, {0, 12, 1, 0});
+    // More pairs than a block has threads.
+    add(300, 9, 3, 5, 256, q4_0_rocmfp4_fast, {0, 300, 1, 0});
     return all;
   }();
   return cases;
