@@ -235,13 +235,13 @@ static void print(const Json &json, int indent, std::string &out) {
       out += isLine ? ", " : ",";
     isFirst = false;
     if (!isLine)
-      out += "\n" + pad;
+      out.append("\n").append(pad);
     if (!isArray)
-      out += text(Json(it.key())) + ": ";
+      out.append(text(Json(it.key()))).append(": ");
     print(*it, indent + 2, out);
   }
   if (!isLine)
-    out += "\n" + std::string(indent, ' ');
+    out.append("\n").append(indent, ' ');
   out += isArray ? ']' : '}';
 }
 
