@@ -263,17 +263,6 @@ void addAttentionKernels(KernelTable &kernels) {
     return success();
   });
 
-  kernels.add<ApeAddOp>([](ApeAddOp op, KernelSpec &spec) {
-    const WeightType ape = op.getApe().getType();
-    spec.format = ape.getFormat();
-    spec.constant("kChannels", width(op.getGate()))
-        .constant("kPeriod", ape.getShape().front());
-    launchElements(spec, width(op.getGate()));
-    spec.local = true;
-    spec.args = {op.getGate(), op.getApe(), op.getResult()};
-    return success();
-  });
-
   kernels.add<CompressOp>([](CompressOp op, KernelSpec &spec) {
     spec.constant("kDim", width(op.getResult()))
         .constant("kOverlap", op.getOverlap() ? 1 : 0)

@@ -44,6 +44,7 @@ public:
   std::map<std::string, Entry, std::less<>> entries;
 };
 
+void addElementwiseKernels(KernelTable &kernels);
 void addLinearKernels(KernelTable &kernels);
 void addStreamKernels(KernelTable &kernels);
 void addAttentionKernels(KernelTable &kernels);

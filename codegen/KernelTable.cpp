@@ -15,6 +15,7 @@ using namespace ir;
 static const KernelTable &table() {
   static const KernelTable kernels = [] {
     KernelTable all;
+    addElementwiseKernels(all);
     addLinearKernels(all);
     addStreamKernels(all);
     addAttentionKernels(all);

@@ -1,6 +1,7 @@
 // KernelTable.h - which device file implements an op, with which constants,
-// grid and arguments. Entries are in *Kernels.cpp, one an op; nothing else in
-// codegen knows an op by name. How bodies make up a launch is in LaunchSpec.h.
+// grid and arguments. Entries are in *Kernels.cpp, one an op, those of
+// elementwise ops in ElementwiseEmitter.cpp; nothing else in codegen knows an
+// op by name. How bodies make up a launch is in LaunchSpec.h.
 #ifndef DS4_CODEGEN_KERNELTABLE_H
 #define DS4_CODEGEN_KERNELTABLE_H
 
@@ -32,6 +33,10 @@ public:
   /// Device file without extension: "linear" means ops/linear.hip. An entry
   /// finds the op's mnemonic here.
   std::string kernel;
+  /// Printed instead of a device file: `run` of elementwise ops, which it does
+  /// in this order.
+  std::string text;
+  llvm::SmallVector<mlir::Operation *, 1> elementwise;
   /// Decoder that the kernel includes, ops/weights/NAME.h; if any.
   std::optional<WeightFormat> format;
   /// Layout header of the weight that it multiplies, ops/layouts/NAME.h; other

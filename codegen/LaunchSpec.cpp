@@ -2,6 +2,7 @@
 // tails. What a body can do is asked of the kernel table, never of the op.
 #include "codegen/LaunchSpec.h"
 
+#include "codegen/ElementwiseEmitter.h"
 #include "ir/Launch.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -149,6 +150,17 @@ bool LaunchBuilder::follows(Operation *op, LaunchHead &head, KernelSpec &body) {
   return true;
 }
 
+/// Adds a body behind those of `bodies`, or behind `before` if there are none;
+/// elementwise ops that follow one another become one loop.
+static void append(std::vector<KernelSpec> &bodies, KernelSpec *before,
+                   KernelSpec &&body) {
+  KernelSpec *last = bodies.empty() ? before : &bodies.back();
+  if (last && canJoin(*last, body))
+    join(*last, body);
+  else
+    bodies.push_back(std::move(body));
+}
+
 LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
   const SmallVector<Operation *> made = producers(op);
   if (made.empty()) {
@@ -167,7 +179,9 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
       });
   KernelSpec body = preferred.find(op)->second;
   if (oneHead && follows(op, part.heads[first->second], body)) {
-    part.heads[first->second].followers.push_back(std::move(body));
+    LaunchHead &head = part.heads[first->second];
+    append(head.followers, head.followers.empty() ? &head.body : nullptr,
+           std::move(body));
     headOf[op] = first->second;
     return success();
   }
@@ -175,7 +189,7 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
   FailureOr<KernelSpec> last = kernelFor(op, {spec.threads, rowValues(op)});
   if (failed(last))
     return failure();
-  part.tail.push_back(std::move(*last));
+  append(part.tail, nullptr, std::move(*last));
   return success();
 }
 

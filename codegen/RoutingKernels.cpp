@@ -1,5 +1,4 @@
-// RoutingKernels.cpp - entries of the kernel table: expert choice, activation,
-// combination and argmax.
+// RoutingKernels.cpp - entries of the kernel table: expert choice and argmax.
 #include "codegen/KernelEntries.h"
 #include "ir/Launch.h"
 
@@ -61,23 +60,6 @@ void addRoutingKernels(KernelTable &kernels) {
     spec.constant("kExperts", experts)
         .constant("kUsed", dim(op.getExperts(), 1));
     spec.args = {op.getExperts(), op.getResult()};
-    return success();
-  });
-
-  kernels.add<SwigluOp>([](SwigluOp op, KernelSpec &spec) {
-    spec.constant("kElements", rowElements(op.getGate()))
-        .constantF("kLimit", op.getLimit().convertToFloat());
-    launchElements(spec, rowElements(op.getGate()));
-    spec.local = true;
-    spec.args = {op.getGate(), op.getUp(), op.getResult()};
-    return success();
-  });
-
-  kernels.add<CombineOp>([](CombineOp op, KernelSpec &spec) {
-    spec.constant("kUsed", dim(op.getY(), 1))
-        .constant("kHidden", dim(op.getY(), 2));
-    launchElements(spec, dim(op.getY(), 2));
-    spec.args = {op.getY(), op.getWeights(), op.getShared(), op.getResult()};
     return success();
   });
 

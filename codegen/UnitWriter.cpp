@@ -56,7 +56,7 @@ private:
 
 } // namespace
 
-/// Constants, decoder and device file of a body.
+/// Constants, decoder and device file of a body, or its printed text.
 static std::string bodyText(const KernelSpec &body) {
   std::string text = fmt::format("constexpr u32 kRatio = {};\n", body.ratio);
   for (const KernelSpec::Constant &constant : body.constants)
@@ -68,6 +68,8 @@ static std::string bodyText(const KernelSpec &body) {
   if (body.layout)
     text += fmt::format("#include \"layouts/{}.h\"\n",
                         weightLayoutName(*body.layout));
+  if (!body.text.empty())
+    return text + "#include \"elements.h\"\n" + body.text;
   return text + fmt::format("#include \"{}.hip\"\n", body.kernel);
 }
 

@@ -17,6 +17,14 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace ds4::ir {
+
+/// See Ds4Elementwise in Ds4Ops.td.
+template <typename ConcreteOp>
+class Elementwise : public mlir::OpTrait::TraitBase<ConcreteOp, Elementwise> {};
+
+} // namespace ds4::ir
+
 #include "ir/Ds4Dialect.h.inc"
 #include "ir/Ds4Enums.h.inc"
 #define GET_ATTRDEF_CLASSES

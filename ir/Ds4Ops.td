@@ -2,8 +2,9 @@
 //
 // Each op's description is its contract: shapes, rounding, order of sums,
 // numbered constraints. ops/<op>_ref.cpp says the same in plain loops and
-// ops/<op>.hip does it on a device; all three give the same bits. Row domains
-// and the two orders of sums are defined in Ds4Dialect.td.
+// ops/<op>.hip (for Ds4Elementwise ops codegen/ElementwiseEmitter.cpp) does it
+// on a device; all three give the same bits. Row domains and the two orders of
+// sums are defined in Ds4Dialect.td.
 //
 // Letters: T rows of the domain, D hidden, M residual streams, H heads, d head
 // width, K input width, E experts, F expert width, k experts used, R ratio.
@@ -22,6 +23,15 @@ include "Ds4Types.td"
 
 class Ds4_Op<string mnemonic, list<Trait> traits = []>
     : Op<Ds4_Dialect, mnemonic, traits>;
+
+/// Item i of a row of the result is a function of the items i of the operands
+/// and of what belongs to the row as a whole. An item is a value of the last
+/// dimension, or of a row where shapes are equal. No kernel is written for such
+/// an op: codegen/ElementwiseEmitter.cpp has a case that prints it, and those
+/// that follow one another in a launch become one loop.
+def Ds4Elementwise : NativeOpTrait<"Elementwise"> {
+  let cppNamespace = "::ds4::ir";
+}
 
 /// The domain of an op whose rows need not be tokens (ratio 1, the default).
 def Ds4_RowsOf : DefaultValuedAttr<Ds4_RowsAttr, "1">;
@@ -456,7 +466,7 @@ def Ds4_AppendOp : Ds4_Op<"append"> {
   let hasVerifier = 1;
 }
 
-def Ds4_ApeAddOp : Ds4_Op<"ape_add", [Pure]> {
+def Ds4_ApeAddOp : Ds4_Op<"ape_add", [Pure, Ds4Elementwise]> {
   let summary = "gate + learned embedding of the position inside a window";
   let description = [{
     Shapes: gate[T, C]; ape[R, C]; result[T, C];
@@ -659,7 +669,8 @@ def Ds4_ExpertGateUpOp
   let hasVerifier = 1;
 }
 
-def Ds4_SwigluOp : Ds4_Op<"swiglu", [Pure, SameOperandsAndResultType]> {
+def Ds4_SwigluOp
+    : Ds4_Op<"swiglu", [Pure, Ds4Elementwise, SameOperandsAndResultType]> {
   let summary = "silu(min(gate, limit)) * clamp(up, -limit, limit)";
   let description = [{
     Elementwise: g = gate > limit ? limit : gate; u = up clamped to
@@ -692,7 +703,7 @@ def Ds4_ExpertDownOp
   let hasVerifier = 1;
 }
 
-def Ds4_CombineOp : Ds4_Op<"combine", [Pure]> {
+def Ds4_CombineOp : Ds4_Op<"combine", [Pure, Ds4Elementwise]> {
   let summary = "weighted experts in selection order, shared expert last";
   let description = [{
     Shapes: y[T, k, D]; weights[T, k]; shared[T, D]; result[T, D].

@@ -112,6 +112,15 @@ ds4::ir::producersAmong(const llvm::SetVector<Operation *> &ops,
   return found;
 }
 
+Value ds4::ir::overwritable(Operation *op) {
+  if (!op->hasTrait<Elementwise>() && !isa<RmsNormOp>(op))
+    return {};
+  for (Value operand : op->getOperands())
+    if (operand.getType() == op->getResult(0).getType())
+      return operand;
+  return {};
+}
+
 std::string ds4::ir::whyNoLaunch(const llvm::SetVector<Operation *> &ops) {
   auto name = [](Operation *op) { return op->getName().stripDialect().str(); };
   int64_t rows = 1;

@@ -49,6 +49,12 @@ llvm::SmallVector<mlir::Operation *>
 producersAmong(const llvm::SetVector<mlir::Operation *> &ops,
                mlir::Operation *op);
 
+/// The operand whose bytes the op's result may take if nobody else reads it any
+/// more: every kernel of the op reads a value there before it writes the result
+/// that takes its place, and by the same thread or behind a barrier. Null: the
+/// result needs bytes of its own.
+mlir::Value overwritable(mlir::Operation *op);
+
 /// Why these ops, in order, cannot be one launch, or nothing.
 std::string whyNoLaunch(const llvm::SetVector<mlir::Operation *> &ops);
 

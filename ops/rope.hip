@@ -31,18 +31,8 @@ DS4_DEVICE void run(u32 block, u32 row, const float *x, const float *table,
   result += static_cast<u64>(row) * kVectors * kDim;
   // cos and sin of pair i are values 2i and 2i + 1.
   table += static_cast<u64>(row_position(kRatio, step, row)) * kRotated;
-  // Loads of a batch before its stores, so that they are on their way together.
-  constexpr u32 kBatch = 4;
-  const u32 end = tile_end(block, kVectors * kDim);
-  for (u32 e = tile_begin(block); e < end; e += kBatch * kThreads) {
-    float values[kBatch];
-    DS4_REGISTERS
-    for (u32 b = 0; b < kBatch; ++b)
-      if (e + b * kThreads < end)
-        values[b] = rotated(x, table, e + b * kThreads);
-    DS4_REGISTERS
-    for (u32 b = 0; b < kBatch; ++b)
-      if (e + b * kThreads < end)
-        result[e + b * kThreads] = values[b];
-  }
+  each_item<1>(
+      block, kVectors * kDim,
+      [&](u32 e, float (&out)[1]) { out[0] = rotated(x, table, e); },
+      [&](u32 e, const float (&out)[1]) { result[e] = out[0]; });
 }

@@ -184,9 +184,12 @@ def PlanMemory : Pass<"ds4-plan-memory", "::mlir::func::FuncOp"> {
   let description = [{
     An activation is live from the op that makes it to its last reader; what a
     function returns is live to its end. Two activations that are live at one
-    op never share a byte, so no kernel reads what it overwrites. A traced
-    value is copied right after the op that makes it and lives no longer for
-    that. A `ds4.reshape` is a view of its operand.
+    op never share a byte, so no kernel reads what another thread overwrites.
+    One exception: elementwise ops and `rms_norm` read a value before they
+    write in its place, so that their result takes the bytes of an operand of
+    its type that nobody else reads from that launch on. A traced value is
+    copied right after the op that makes it and lives no longer for that; it
+    is not overwritten so. A `ds4.reshape` is a view of its operand.
 
     Places are found largest first, each at the lowest offset that fits.
     Offsets are multiples of 256 bytes. The result is written as attributes:

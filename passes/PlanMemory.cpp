@@ -1,12 +1,13 @@
-// PlanMemory.cpp - arena offsets by liveness (see Passes.td). Greedy by size:
-// large buffers first, each at the lowest gap among the placed buffers that are
-// live at the same time. Quadratic in the buffers of a function, which is a few
+// PlanMemory.cpp - arena offsets by liveness (see Passes.td). Results first
+// take over what they may overwrite (ir/Launch.h), then greedy by size: large
+// buffers first, each at the lowest gap among the placed buffers that are live
+// at the same time. Quadratic in the buffers of a function, which is a few
 // thousand at most.
 #include "passes/PlanMemory.h"
 
 #include "passes/Passes.h"
 
-#include "ir/Ds4Ops.h"
+#include "ir/Launch.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -27,10 +28,11 @@ namespace {
 /// Alignment of buffers: what devices' widest loads and tiles ask for.
 constexpr int64_t kAlignment = 256;
 
-/// An activation: its size and the ops (by number) from which and up to which
-/// it must keep its bytes.
+/// An activation, or several of which each takes the bytes of the one before:
+/// its size and the ops (by number) from which and up to which it must keep its
+/// bytes.
 struct Buffer {
-  Value value;
+  SmallVector<Value, 1> values;
   int64_t bytes = 0;
   int64_t first = 0, last = 0;
   int64_t offset = 0;
@@ -47,6 +49,10 @@ public:
 private:
   void runOnOperation() override;
   LogicalResult collect(func::FuncOp function, std::vector<Buffer> &buffers);
+  /// The buffer that the op's result can take over, or null.
+  Buffer *replaced(Operation *op, std::vector<Buffer> &buffers);
+
+  llvm::DenseMap<Value, size_t> bufferOf; ///< by storage
 };
 
 } // namespace
@@ -66,12 +72,51 @@ std::optional<int64_t> activationBytes(Type type) {
          llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
 }
 
+/// Whether anybody but `reader` reads `value`, of this storage, in the op of
+/// the function that holds `reader` or later. Trace points copy what they name
+/// after the launch that makes it.
+static bool isReadElsewhere(Value value, Operation *reader) {
+  Operation *const here = reader->getParentOfType<LaunchOp>()
+                              ? reader->getParentOfType<LaunchOp>()
+                              : reader;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<TraceOp, ObserveOp>(user))
+      return true;
+    if (auto yield = dyn_cast<YieldOp>(user)) {
+      if (isReadElsewhere(
+              yield->getParentOp()->getResult(use.getOperandNumber()), reader))
+        return true;
+      continue;
+    }
+    if (isa<ReshapeOp>(user)) {
+      if (isReadElsewhere(user->getResult(0), reader))
+        return true;
+      continue;
+    }
+    Operation *const outer = user->getParentOfType<LaunchOp>()
+                                 ? user->getParentOfType<LaunchOp>()
+                                 : user;
+    if (user != reader && !outer->isBeforeInBlock(here))
+      return true;
+  }
+  return false;
+}
+
+Buffer *PlanMemoryPass::replaced(Operation *op, std::vector<Buffer> &buffers) {
+  Value operand = overwritable(op);
+  if (!operand || isReadElsewhere(storageOf(operand), op))
+    return nullptr;
+  const auto it = bufferOf.find(storageOf(operand));
+  return it == bufferOf.end() ? nullptr : &buffers[it->second];
+}
+
 LogicalResult PlanMemoryPass::collect(func::FuncOp function,
                                       std::vector<Buffer> &buffers) {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitOpError() << "must have a body of one block";
 
-  llvm::DenseMap<Value, size_t> bufferOf;
+  bufferOf.clear();
   int64_t number = 0;
   for (Operation &op : function.front()) {
     ++number;
@@ -97,9 +142,14 @@ LogicalResult PlanMemoryPass::collect(func::FuncOp function,
               << "result " << result.getType() << " has no static size";
           return WalkResult::interrupt();
         }
+        if (Buffer *buffer = replaced(inner, buffers)) {
+          bufferOf[result] = buffer - buffers.data();
+          buffer->values.push_back(result);
+          continue;
+        }
         bufferOf[result] = buffers.size();
         int64_t size = llvm::alignTo(*bytes, kAlignment);
-        buffers.push_back({result, size, number, number});
+        buffers.push_back({{result}, size, number, number});
       }
       return WalkResult::advance();
     });
@@ -148,10 +198,11 @@ void PlanMemoryPass::runOnOperation() {
 
   int64_t unsharedBytes = 0;
   llvm::MapVector<Operation *, SmallVector<int64_t>> offsets;
-  for (const Buffer &buffer : buffers) {
-    offsets[buffer.value.getDefiningOp()].push_back(buffer.offset);
-    unsharedBytes += buffer.bytes;
-  }
+  for (const Buffer &buffer : buffers)
+    for (Value value : buffer.values) {
+      offsets[value.getDefiningOp()].push_back(buffer.offset);
+      unsharedBytes += buffer.bytes;
+    }
   for (const auto &[op, values] : offsets)
     op->setAttr(kOffsetsAttr, DenseI64ArrayAttr::get(&getContext(), values));
   function->setAttr(
@@ -159,7 +210,7 @@ void PlanMemoryPass::runOnOperation() {
       IntegerAttr::get(IntegerType::get(&getContext(), 64), bytes));
   if (explain)
     function.emitRemark() << "arena of " << bytes << " bytes for "
-                          << buffers.size() << " activations of "
+                          << bufferOf.size() << " activations of "
                           << unsharedBytes << " bytes";
 }
 

@@ -1,10 +1,12 @@
 """Checks a planned graph (text, standard input) without any code of the
-compiler: no two activations that are live at one op share a byte, offsets are
-aligned, everything is inside the arena. Prints one line a function."""
+compiler: no two activations that are live at one op share a byte, unless one is
+the last reader's result in the place of what it read; offsets are aligned,
+everything is inside the arena. Prints one line a function."""
 import re
 import sys
 
 LEAVES = {"weight", "books", "rotations", "state", "rope_table"}
+IN_PLACE = {"rms_norm", "swiglu", "ape_add", "combine"}
 TYPE = re.compile(r"(tensor|!ds4\.q8)<([0-9x]+?)(?:x[fi]32)?>")
 VALUE = re.compile(r"%[A-Za-z0-9_$.-]+(?:#[0-9]+)?")
 
@@ -21,6 +23,8 @@ def size_of(kind, shape):
 def check(name, arena, lines):
     buffers = {}  # value -> [offset, bytes, first, last]
     source = {}  # view or result of a launch -> value
+    readers = {}  # value -> (time, line) of each op that reads it
+    replaces = {}  # value -> the value in whose place it is
     number = 0
     launch = None  # what the open launch is assigned to
     inside = {}  # its values: name in the text -> name of their own
@@ -48,9 +52,10 @@ def check(name, arena, lines):
             for i, value in enumerate(operands):
                 source[f"{base}#{i}" if ":" in launch else base] = value
             continue
-        if op != "trace":
-            for value in operands:
-                if value in buffers:
+        for value in operands:
+            if value in buffers and op != "reshape":
+                readers.setdefault(value, []).append((number, line))
+                if op != "trace":
                     buffers[value][3] = number
         names = VALUE.findall(results)
         if not names or op in LEAVES:
@@ -67,6 +72,21 @@ def check(name, arena, lines):
         assert len(names) == len(offsets) == len(types), line
         for value, offset, type_ in zip(names, offsets, types):
             buffers[value] = [offset, size_of(*type_), number, number]
+            if op in IN_PLACE:
+                for operand in operands:
+                    if operand in buffers and operand != value and \
+                            buffers[operand][:2] == buffers[value][:2]:
+                        replaces[value] = operand
+    # What is replaced has no reader but the op that does it from then on, and
+    # becomes one buffer with what replaces it.
+    for value, old in reversed(replaces.items()):
+        first, last = buffers[value][2:]
+        late = [r for r in readers[old] if r[0] >= first]
+        assert len(set(late)) == 1, f"{name}: {old} is read after {value}"
+        buffers[old][3] = max(buffers[old][3], last)
+    made = len(buffers)
+    for value in replaces:
+        del buffers[value]
     for value, (offset, size, first, last) in buffers.items():
         assert offset % 256 == 0, f"{name}: {value} is at {offset}"
         assert offset + size <= arena, f"{name}: {value} ends past the arena"
@@ -74,7 +94,7 @@ def check(name, arena, lines):
             if value != other and first <= last2 and first2 <= last:
                 assert offset + size <= offset2 or offset2 + size2 <= offset, \
                     f"{name}: {value} and {other} share bytes"
-    print(f"{name}: {len(buffers)} activations")
+    print(f"{name}: {made} activations, {len(replaces)} in the place of others")
 
 
 def main():

@@ -6,9 +6,9 @@
 // CHECK-SAME:    ds4.arena_bytes = 768
 func.func @places(%tokens: tensor<1xi32>, %x: tensor<1x64xf32>) -> tensor<1x64xf32> {
   %r = ds4.launch "norms" : tensor<1x64xf32> {
-    %a = ds4.rms_norm %x eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
-    %b = ds4.rms_norm %a eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
-    %c = ds4.rms_norm %b eps 1.0e-6 : (tensor<1x64xf32>) -> tensor<1x64xf32>
+    %a = ds4.hadamard %x : (tensor<1x64xf32>) -> tensor<1x64xf32>
+    %b = ds4.hadamard %a : (tensor<1x64xf32>) -> tensor<1x64xf32>
+    %c = ds4.hadamard %b : (tensor<1x64xf32>) -> tensor<1x64xf32>
     ds4.yield %c : tensor<1x64xf32>
   }
   return %r : tensor<1x64xf32>

@@ -94,3 +94,57 @@ func.func @observed(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
   ds4.observe %a, %w : tensor<1x256xf32>, !ds4.weight<8x256xf32>
   return %c : tensor<1x256xf32>
 }
+
+// -----
+
+// Elementwise ops and norms write where they read, through views and inside a
+// launch, too.
+// CHECK-LABEL: func.func @in_place(
+//  CHECK-SAME:   ds4.arena_bytes = 2048
+//       CHECK:   ds4.hadamard %arg0 {ds4.offsets = array<i64: [[A:[0-9]+]]>}
+//       CHECK:   ds4.hadamard %arg0 {ds4.offsets = array<i64: {{[0-9]+}}>}
+//       CHECK:   ds4.rms_norm {{.*}} {ds4.offsets = array<i64: [[A]]>}
+//       CHECK:   ds4.swiglu {{.*}} {ds4.offsets = array<i64: [[A]]>}
+func.func @in_place(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
+  %a = ds4.hadamard %x : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %b = ds4.hadamard %x : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %view = ds4.reshape %a : (tensor<1x256xf32>) -> tensor<1x2x128xf32>
+  %r = ds4.launch "in_place" : tensor<1x256xf32> {
+    %n = ds4.rms_norm %view eps 1.0e-6 : (tensor<1x2x128xf32>) -> tensor<1x2x128xf32>
+    %flat = ds4.reshape %n : (tensor<1x2x128xf32>) -> tensor<1x256xf32>
+    %s = ds4.swiglu %flat, %b limit 3.0 : tensor<1x256xf32>
+    ds4.yield %s : tensor<1x256xf32>
+  }
+  return %r : tensor<1x256xf32>
+}
+
+// -----
+
+// Not what another op of the launch reads, what is read later, what is traced,
+// or what is not of the result's type.
+// CHECK-LABEL: func.func @not_in_place(
+//       CHECK:   ds4.hadamard %arg0 {ds4.offsets = array<i64: [[A:[0-9]+]]>}
+//       CHECK:   ds4.hadamard %arg0 {ds4.offsets = array<i64: [[B:[0-9]+]]>}
+//       CHECK:   ds4.hadamard %arg0 {ds4.offsets = array<i64: [[C:[0-9]+]]>}
+//   CHECK-NOT:   ds4.rms_norm {{.*}} {ds4.offsets = array<i64: [[A]]>}
+//       CHECK:   ds4.rms_norm
+//       CHECK:   ds4.hadamard
+//   CHECK-NOT:   ds4.rms_norm {{.*}} {ds4.offsets = array<i64: [[B]]>}
+//       CHECK:   ds4.rms_norm
+//   CHECK-NOT:   ds4.rms_norm {{.*}} {ds4.offsets = array<i64: [[C]]>}
+//       CHECK:   ds4.rms_norm
+//       CHECK:   return
+func.func @not_in_place(%x: tensor<1x256xf32>) -> (tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>) {
+  %a = ds4.hadamard %x : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %b = ds4.hadamard %x : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %c = ds4.hadamard %x : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  %r:2 = ds4.launch "reads_twice" : tensor<1x256xf32>, tensor<1x256xf32> {
+    %n = ds4.rms_norm %a eps 1.0e-6 : (tensor<1x256xf32>) -> tensor<1x256xf32>
+    %h = ds4.hadamard %a : (tensor<1x256xf32>) -> tensor<1x256xf32>
+    ds4.yield %n, %h : tensor<1x256xf32>, tensor<1x256xf32>
+  }
+  %m = ds4.rms_norm %b eps 1.0e-6 : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  ds4.trace "c", %c : tensor<1x256xf32>
+  %o = ds4.rms_norm %c eps 1.0e-6 : (tensor<1x256xf32>) -> tensor<1x256xf32>
+  return %r#0, %r#1, %m, %b, %o : tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>
+}
