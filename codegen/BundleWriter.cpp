@@ -4,7 +4,7 @@
 #include "codegen/BundleWriter.h"
 
 #include "codegen/DeviceTexts.h"
-#include "codegen/HostCompiler.h"
+#include "codegen/UnitCompiler.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 std::string toolVersion() { return "ds4c " DS4_VERSION; }
 
-std::string objectKey(const std::vector<Unit> &units, const Target &target) {
+std::string objectKey(std::span<const Unit> units, const Target &target) {
   std::string all = fmt::format("{}\n{}\n{}\n", target.name, compilerId(target),
                                 deviceTextsHash());
   for (const Unit &unit : units)
@@ -33,8 +33,7 @@ std::string objectKey(const std::vector<Unit> &units, const Target &target) {
 }
 
 FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
-                    const Target &target,
-                    const std::optional<std::string> &object,
+                    const Target &target, const std::vector<std::string> &code,
                     const std::string &ir) {
   FileSet files;
   files["plan.json"] = planToJson(plan.plan);
@@ -51,12 +50,17 @@ FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
   for (const EmbeddedText *text : used)
     files[fmt::format("kernels/{}", text->path)] = text->text;
 
-  if (object) {
-    std::string objectFile = fmt::format("objects/{}/kernels.so", target.name);
-    files[objectFile] = *object;
-    manifest.objects.push_back({std::string(target.name), objectFile,
-                                objectKey(plan.units, target),
-                                contentHash(*object), std::string(target.cpu)});
+  for (size_t i = 0; i < code.size(); ++i) {
+    const std::string kernel = target.isHost() ? "" : plan.units[i].symbol;
+    const std::string file =
+        target.isHost() ? fmt::format("objects/{}/kernels.so", target.name)
+                        : fmt::format("objects/{}/{}.elf", target.name, kernel);
+    const std::span<const Unit> units = plan.units;
+    manifest.objects.push_back(
+        {std::string(target.name), kernel, file,
+         objectKey(target.isHost() ? units : units.subspan(i, 1), target),
+         contentHash(code[i]), std::string(target.isHost() ? target.cpu : "")});
+    files[file] = code[i];
   }
   manifest.tool = toolVersion();
   manifest.planHash = contentHash(files["plan.json"]);

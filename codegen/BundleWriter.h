@@ -8,8 +8,9 @@
 #include "runtime/Result.h"
 
 #include <filesystem>
-#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace ds4::codegen {
 
@@ -17,13 +18,13 @@ namespace ds4::codegen {
 std::string toolVersion();
 
 /// Key of the code object of `units`: every byte that decides it.
-std::string objectKey(const std::vector<Unit> &units, const Target &target);
+std::string objectKey(std::span<const Unit> units, const Target &target);
 
 /// All files of the bundle. `manifest` has the model's facts; versions, hashes,
-/// units and objects are added. `ir` is the planned module as text.
+/// units and objects are added: `code` is one object of all units for the host,
+/// or one for each unit, or none. `ir` is the planned module as text.
 FileSet bundleFiles(Manifest manifest, const EmittedPlan &plan,
-                    const Target &target,
-                    const std::optional<std::string> &object,
+                    const Target &target, const std::vector<std::string> &code,
                     const std::string &ir);
 
 /// Writes `files` as the directory `path`, whole or not at all; an older bundle

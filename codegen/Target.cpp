@@ -9,7 +9,8 @@ static constexpr Target kTargets[] = {
     // name, triple, cpu, language, link mode, wave size, LDS
     // x86-64-v3 (Haswell, Zen 1) has fma, which the numerics contract needs as
     // one instruction, and AVX2.
-    {"gfx1151", "", "", "", "", 32, 65536},
+    {"gfx1151", "amdgcn-amd-amdhsa", "gfx1151", "hip", "elf64_amdgpu", 32,
+     65536},
     {"host", "x86_64-unknown-linux-gnu", "x86-64-v3", "c++", "elf_x86_64", 32,
      65536},
     {"sm_90", "", "", "", "", 32, 232448},

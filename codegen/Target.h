@@ -10,17 +10,19 @@ namespace ds4::codegen {
 
 /// Facts of a target.
 struct Target {
-  std::string_view name;     ///< as in bundles: "host"
-  std::string_view triple;   ///< for clang and LLVM; empty: the runtime
-                             ///< compiles units (runtime/KernelBuild.h)
+  std::string_view name; ///< as in bundles: "host"
+  /// For clang and LLVM; empty: only the runtime compiles units for it
+  /// (runtime/KernelBuild.h).
+  std::string_view triple;
   std::string_view cpu;      ///< -target-cpu; for host also what it needs
   std::string_view language; ///< clang's -x
   std::string_view linkMode; ///< lld's -m
   unsigned waveSize;         ///< lanes of a wave
   unsigned sharedBytes;      ///< most LDS of a block
 
-  /// Whether a bundle has an object for it.
-  bool hasObject() const { return !triple.empty(); }
+  bool isHost() const { return name == "host"; }
+  /// Whether UnitCompiler.h knows it.
+  bool canCompile() const { return !triple.empty(); }
 };
 
 /// All targets, ascending by name.

@@ -136,6 +136,7 @@ template <typename Archive> static void describe(Archive &json, UnitDesc &it) {
 template <typename Archive>
 static void describe(Archive &json, ObjectDesc &it) {
   json.field("target", it.target);
+  json.field("kernel", it.kernel);
   json.field("file", it.file);
   json.field("key", it.key);
   json.field("hash", it.hash);

@@ -26,7 +26,7 @@
 namespace ds4 {
 
 /// Version of these structs; a bundle of another version is refused.
-inline constexpr int kBundleVersion = 4;
+inline constexpr int kBundleVersion = 5;
 
 /// Fingerprint of a bundle that was compiled from a shape (models/Shape.h) and
 /// belongs to no model file.
@@ -211,7 +211,8 @@ struct Plan {
 
 /// A code object for one target.
 struct ObjectDesc {
-  std::string target; ///< host, gfx1151, sm_90
+  std::string target; ///< host, gfx1151
+  std::string kernel; ///< the one that it defines; empty: all of the bundle
   std::string file;   ///< path inside the bundle
   std::string key;    ///< hash(units, headers, target, compiler, options)
   std::string hash;   ///< of the file's bytes

@@ -86,6 +86,30 @@ Result<KernelCode> compileCached(const std::string &symbol,
   return KernelCode{symbol, std::move(code), passed.count()};
 }
 
+bool isPrecompiled(const Manifest &manifest, std::string_view target) {
+  return std::ranges::any_of(manifest.objects, [&](const ObjectDesc &object) {
+    return object.target == target && !object.kernel.empty();
+  });
+}
+
+Result<std::vector<KernelCode>> readKernels(const Bundle &bundle,
+                                            std::string_view target) {
+  std::vector<KernelCode> kernels;
+  for (const ObjectDesc &object : bundle.manifest.objects) {
+    if (object.target != target || object.kernel.empty())
+      continue;
+    std::ifstream file(bundle.path / object.file, std::ios::binary);
+    std::ostringstream code;
+    code << file.rdbuf();
+    if (!file)
+      return ioError(fmt::format("cannot read {}: the bundle is damaged, "
+                                 "compile it again with ds4c",
+                                 (bundle.path / object.file).string()));
+    kernels.push_back({object.kernel, std::move(code).str()});
+  }
+  return kernels;
+}
+
 static Result<KernelCode> buildKernel(const Bundle &bundle,
                                       const UnitDesc &unit,
                                       const RtcCompiler &compiler,

@@ -44,6 +44,13 @@ Result<KernelCode> compileCached(const std::string &symbol,
                                  const RtcCompiler &compiler,
                                  const Cache &cache);
 
+/// Whether the bundle has objects of single kernels for `target`.
+bool isPrecompiled(const Manifest &manifest, std::string_view target);
+
+/// Those objects, in the manifest's order. Errors: a file that cannot be read.
+Result<std::vector<KernelCode>> readKernels(const Bundle &bundle,
+                                            std::string_view target);
+
 /// Code of every unit of the bundle, in the manifest's order, by
 /// compileCached(). Errors: those of flattenUnit() and compileCached(), of the
 /// first unit in order that fails.

@@ -186,7 +186,7 @@ private:
 
   Bundle bundle;
   std::unique_ptr<Device> device;
-  std::unique_ptr<RtcCompiler> compiler; ///< null: the device takes objects
+  std::unique_ptr<RtcCompiler> compiler; ///< null: the bundle has objects
   SessionOptions options;
   LoadStats stats;
   MemoryNeed need;

@@ -2,6 +2,7 @@
 // allocated before the bundle, the weights, the CPU and the memory fit.
 #include "runtime/Session.h"
 
+#include "runtime/KernelBuild.h"
 #include "runtime/RopeTable.h"
 
 #include <fmt/format.h>
@@ -201,6 +202,11 @@ Status Session::load(const WeightSource &source) {
 }
 
 Status Session::loadKernels() {
+  if (isPrecompiled(bundle.manifest, device->target())) {
+    DS4_ASSIGN(const std::vector<KernelCode> kernels,
+               readKernels(bundle, device->target()));
+    return device->loadKernels(kernels);
+  }
   if (const ObjectDesc *object = findObject(bundle.manifest, device->target()))
     return device->loadObject(bundle.path / object->file);
   DS4_ASSIGN(std::vector<KernelCode> kernels,

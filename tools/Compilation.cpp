@@ -5,8 +5,8 @@
 
 #include "codegen/BundleWriter.h"
 #include "codegen/DeviceTexts.h"
-#include "codegen/HostCompiler.h"
 #include "codegen/PlanWriter.h"
+#include "codegen/UnitCompiler.h"
 #include "ir/Ds4Ops.h"
 #include "models/DeepSeekV4.h"
 #include "models/Shape.h"
@@ -179,12 +179,13 @@ std::string Compilation::bundleKey() const {
                        contentHash(text));
   for (const auto &[key, value] : request.profile.text())
     all += fmt::format("\n{} = {}", key, value);
-  all += fmt::format("\n{}", request.target.value_or(""));
+  all +=
+      fmt::format("\n{} {}", request.target.value_or(""), request.precompile);
   static const Result<std::string> program = readText("/proc/self/exe");
   all += fmt::format("\n{}\n{}\n{}", toolVersion(),
                      program ? contentHash(*program) : "", deviceTextsHash());
   for (const Target &known : targets())
-    all += known.hasObject() ? compilerId(known) : "";
+    all += known.canCompile() ? compilerId(known) : "";
   return contentHash(all);
 }
 
@@ -266,6 +267,12 @@ Status Compilation::buildGraph() {
         fmt::format("target '{}' is not one that this ds4c compiles for ({}): "
                     "use --target=NAME",
                     targetName, targetNames()));
+  if (request.precompile && request.emit == Stage::bundle &&
+      !target->canCompile())
+    return invalidInput(fmt::format(
+        "ds4c has no compiler for {}: leave out --precompile; ds4run compiles "
+        "the bundle's kernels where that GPU's driver is, and keeps them",
+        targetName));
   return Status::ok();
 }
 
@@ -313,11 +320,13 @@ Status Compilation::emitBundle(const EmittedPlan &plan,
     options.progress = [](size_t done, size_t total) {
       fmt::print(stderr, "\rcompiling kernels {}/{}\033[K", done, total);
     };
-  std::optional<std::string> object;
-  if (target->hasObject()) {
-    DS4_ASSIGN(object, compileUnits(plan.units, *target, options));
+  std::vector<std::string> code;
+  if (target->isHost()) {
+    DS4_ASSIGN(code.emplace_back(), compileUnits(plan.units, *target, options));
+  } else if (request.precompile) {
+    DS4_ASSIGN(code, compileKernels(plan.units, *target, options));
   }
-  FileSet files = bundleFiles(manifest, plan, *target, object, moduleText());
+  FileSet files = bundleFiles(manifest, plan, *target, code, moduleText());
   if (request.dump.empty())
     cache.store(bundleKey(), files);
   return finish(files, "wrote");

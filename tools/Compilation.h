@@ -37,6 +37,8 @@ struct CompileRequest {
   std::filesystem::path dump;
   /// For a GGUF file or a shape: what its tensors of type 107 mean.
   Fp2Reading fp2 = Fp2Reading::dual;
+  /// Compile for a GPU now, not when ds4run loads the bundle.
+  bool precompile = false;
   bool useCache = true;
   /// Progress on standard error.
   bool showProgress = false;

@@ -23,7 +23,8 @@ usage: ds4run compile BUNDLE --for=CHIP [options]
   --threads=N        that compile (default: one a core)
   --report           registers, memory, spills and waves of each kernel
   --save=FOLDER      also write the code objects there: KERNEL.elf
-Code goes to the cache, where ds4run finds it. Needs no GPU.
+Code goes to the cache, where ds4run finds it. Needs no GPU. Of a bundle that
+ds4c has precompiled for CHIP, nothing is compiled.
 example: ds4run compile v4.ds4b --for=gfx1151 --report
 )";
 
@@ -54,34 +55,43 @@ static Status saveCode(const std::filesystem::path &folder,
   return Status::ok();
 }
 
-static Status compileKernels(const CompileOptions &options) {
-  DS4_ASSIGN(const Bundle bundle, openBundle(options.bundle));
+/// Compiles what the cache does not have, and the loader's kernel, if it will
+/// be needed; `how`: by what, and in which time.
+static Result<std::vector<KernelCode>>
+compileKernels(const Bundle &bundle, const CompileOptions &options,
+               std::string &how) {
   DS4_ASSIGN(const std::unique_ptr<RtcCompiler> compiler,
              createRtcCompiler(options.arch));
+  ProgressBar bar("compiling");
+  KernelBuildOptions build;
+  build.threads = options.threads;
+  build.progress = [&](size_t done, size_t total) {
+    bar.update(done, total, fmt::format("{}/{} kernels", done, total));
+  };
+  DS4_ASSIGN(std::vector<KernelCode> kernels,
+             buildKernels(bundle, *compiler, Cache::ofUser(), build));
+  if (std::ranges::count(bundle.plan.weights, WeightLayout::lanes,
+                         &WeightDesc::layout)) {
+    DS4_ASSIGN(kernels.emplace_back(),
+               LanePacker::compile(*compiler, Cache::ofUser()));
+  }
+  how = fmt::format("by {} in {:.1f} s", compiler->id(), bar.seconds());
+  return kernels;
+}
+
+static Status makeKernels(const CompileOptions &options) {
+  DS4_ASSIGN(const Bundle bundle, openBundle(options.bundle));
   std::vector<KernelCode> kernels;
-  double seconds;
-  {
-    ProgressBar bar("compiling");
-    KernelBuildOptions build;
-    build.threads = options.threads;
-    build.progress = [&](size_t done, size_t total) {
-      bar.update(done, total, fmt::format("{}/{} kernels", done, total));
-    };
-    DS4_ASSIGN(kernels,
-               buildKernels(bundle, *compiler, Cache::ofUser(), build));
-    // The loader's, too, if it will be needed.
-    if (std::ranges::count(bundle.plan.weights, WeightLayout::lanes,
-                           &WeightDesc::layout)) {
-      DS4_ASSIGN(kernels.emplace_back(),
-                 LanePacker::compile(*compiler, Cache::ofUser()));
-    }
-    seconds = bar.seconds();
+  std::string how = "precompiled by ds4c";
+  if (isPrecompiled(bundle.manifest, options.arch)) {
+    DS4_ASSIGN(kernels, readKernels(bundle, options.arch));
+  } else {
+    DS4_ASSIGN(kernels, compileKernels(bundle, options, how));
   }
   size_t bytes = 0;
   for (const KernelCode &kernel : kernels)
     bytes += kernel.code.size();
-  fmt::print("{} kernels, {} bytes, by {} in {:.1f} s\n", kernels.size(), bytes,
-             compiler->id(), seconds);
+  fmt::print("{} kernels, {} bytes, {}\n", kernels.size(), bytes, how);
   if (!options.save.empty())
     DS4_TRY(saveCode(options.save, kernels));
   if (options.report) {
@@ -93,7 +103,7 @@ static Status compileKernels(const CompileOptions &options) {
 }
 
 int runCompileCommand(const CompileOptions &options) {
-  const Status status = compileKernels(options);
+  const Status status = makeKernels(options);
   if (!status)
     fmt::print(stderr, "ds4run: {}\n", status.error().text);
   return status ? 0 : 1;

@@ -65,10 +65,16 @@ std::string bundleText(const Bundle &bundle) {
     label = "";
   }
   label = "targets";
+  std::string_view last; // objects of a target's kernels are one line
   for (const ObjectDesc &object : manifest.objects) {
-    text += fmt::format("{:<10} {}{} in {}\n", label, object.target,
-                        object.cpu.empty() ? "" : " (" + object.cpu + ")",
-                        object.file);
+    if (object.target == last)
+      continue;
+    last = object.target;
+    const std::filesystem::path file = object.file;
+    text += fmt::format(
+        "{:<10} {}{} in {}\n", label, object.target,
+        object.cpu.empty() ? "" : " (" + object.cpu + ")",
+        (object.kernel.empty() ? file : file.parent_path()).string());
     label = "";
   }
   text += fmt::format("kernels    {}\n", manifest.units.size());

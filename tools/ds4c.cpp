@@ -58,6 +58,7 @@ public:
         "  --dump=DIR             every stage, numbered; --from reads them\n"
         "  --fp2=READING          dual|affine|fp2s|s40: type 107 (default "
         "dual)\n"
+        "  --precompile           kernels for gfx1151 now, not when loaded\n"
         "  --no-cache             compile again what was compiled before\n"
         "  --version              version, then exit\n"
         "settings of the profile, each can be overridden:\n";
@@ -76,7 +77,7 @@ public:
 struct Arguments {
   std::string input, shape, profile = "strix", output, dump;
   std::string emit = "bundle", from, fp2 = "dual";
-  bool noCache = false;
+  bool noCache = false, precompile = false;
   std::vector<std::string> overrides; ///< one a profile key, empty: not given
 };
 
@@ -108,6 +109,7 @@ static Result<CompileRequest> makeRequest(const Arguments &arguments) {
   request.input = arguments.input;
   request.shape = arguments.shape;
   request.output = arguments.output;
+  request.precompile = arguments.precompile;
   request.dump = arguments.dump;
   request.useCache = !arguments.noCache;
   request.showProgress = isatty(STDERR_FILENO);
@@ -182,6 +184,7 @@ static int run(int argc, char **argv) {
   app.add_option("--from", arguments.from);
   app.add_option("--dump", arguments.dump);
   app.add_option("--fp2", arguments.fp2);
+  app.add_flag("--precompile", arguments.precompile);
   app.add_flag("--no-cache", arguments.noCache);
   arguments.overrides.resize(profileKeys().size());
   for (size_t i = 0; i < profileKeys().size(); ++i)

@@ -6,8 +6,8 @@ usage: check_isa.py OBJDUMP BUNDLE FOLDER   (FOLDER/UNIT.elf of each unit)
 - Instructions that read other lanes (permlane, DPP8, matrix instructions) run
   with all lanes on: LLVM 17 to 19 move them under a divergent branch if only
   that branch uses the result, and then lanes that are off give nothing.
-- Products of int8 vectors are made by dot4 or matrix instructions, and codes
-  that stand for levels are decoded by v_perm_b32.
+- Products of int8 vectors are made by dot4, those of tiles by integer matrix
+  instructions, and codes that stand for levels are decoded by v_perm_b32.
 """
 
 import json
@@ -47,39 +47,46 @@ def under_branches(lines):
     return found
 
 
-def weight_formats(unit):
-    """Formats of int8 products in a unit's text."""
-    formats = []
+def int8_products(unit):
+    """Of a unit's text: formats of int8 products, and whether each is done by
+    tiles."""
+    products = []
     for body in unit.split("\nnamespace ")[1:]:
         weights = re.search(r'#include "weights/(\w+)\.h"', body)
         if weights and "kInt8 = 1;" in body:
-            formats.append(weights[1])
-    return formats
+            products.append((weights[1], '_tile.hip"' in body))
+    return products
 
 
-def check_unit(name, lines, formats):
+def check_unit(name, lines, products):
+    formats = {format for format, _ in products}
     text = "\n".join(lines)
     wrong = [f"{name}: under a divergent branch: {line}"
              for line in under_branches(lines)]
-    if formats and not re.search("v_dot4_i32_iu8|v_wmma_i32", text):
-        wrong.append(f"{name}: neither dot4 nor a matrix instruction")
-    if set(formats) - PLAIN_FORMATS and "v_perm_b32" not in text:
-        wrong.append(f"{name}: codes of {formats} are not decoded by v_perm_b32")
+    for instruction, needed in (("v_dot4_i32_iu8", {False}),
+                                ("v_wmma_i32_16x16x16_iu8", {True})):
+        if needed & {tiled for _, tiled in products} and \
+                instruction not in text:
+            wrong.append(f"{name}: has no {instruction}")
+    if formats - PLAIN_FORMATS and "v_perm_b32" not in text:
+        wrong.append(f"{name}: codes of {sorted(formats)} are not decoded by v_perm_b32")
     return wrong
 
 
 def main():
     objdump, *paths = sys.argv[1:]
-    wrong, int8 = [], 0
+    wrong, int8, tiled = [], 0, 0
     if len(paths) == 2 and pathlib.Path(paths[0]).is_dir():
         bundle, folder = map(pathlib.Path, paths)
         units = json.loads((bundle / "manifest.json").read_text())["units"]
         for unit in units:
-            formats = weight_formats((bundle / unit["file"]).read_text())
-            int8 += bool(formats)
+            products = int8_products((bundle / unit["file"]).read_text())
+            int8 += bool(products)
+            tiled += any(by_tiles for _, by_tiles in products)
             lines = instructions(objdump, folder / f"{unit['name']}.elf")
-            wrong += check_unit(unit["name"], lines, formats)
-        print(f"{len(units)} kernels, {int8} with int8 products")
+            wrong += check_unit(unit["name"], lines, products)
+        print(f"{len(units)} kernels, {int8} with int8 products, {tiled} by "
+              "tiles")
     else:
         for path in paths:
             wrong += check_unit(path, instructions(objdump, path), [])

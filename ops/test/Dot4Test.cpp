@@ -1,6 +1,6 @@
 // Decoders that multiply four codes at a time, as GPUs do, against their
 // products element by element, bit for bit: dot4 and pick_bytes emulated.
-#include "codegen/HostCompiler.h"
+#include "codegen/UnitCompiler.h"
 #include "ops/test/RandomWeights.h"
 #include "runtime/Device.h"
 

@@ -1,8 +1,8 @@
 // KernelHarness.cpp - see KernelHarness.h.
 #include "ops/test/KernelHarness.h"
 
-#include "codegen/HostCompiler.h"
 #include "codegen/LaunchSpec.h"
+#include "codegen/UnitCompiler.h"
 #include "runtime/Device.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

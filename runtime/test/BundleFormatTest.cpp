@@ -223,7 +223,7 @@ protected:
     manifest.profile = {{"name", "strix"}};
     manifest.planHash = contentHash(plan);
     manifest.units = {{"k", "kernels/k.hip", contentHash("unit")}};
-    manifest.objects = {{"host", "objects/host/kernels.so", "key",
+    manifest.objects = {{"host", "", "objects/host/kernels.so", "key",
                          contentHash("object"), "x86-64-v3"}};
     write("plan.json", plan);
     write("kernels/k.hip", "unit");

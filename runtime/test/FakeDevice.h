@@ -34,6 +34,7 @@ struct DeviceLog {
   std::vector<std::string> allocations; ///< names
   uint64_t liveBytes = 0;
   bool objectLoaded = false;
+  std::vector<std::string> codeLoaded; ///< SYMBOL: CODE
 };
 
 class FakeDevice : public Device {
@@ -79,6 +80,11 @@ public:
     return Status::ok();
   }
 
+  Status loadKernels(std::span<const KernelCode> kernels) override {
+    for (const KernelCode &kernel : kernels)
+      log->codeLoaded.push_back(kernel.symbol + ": " + kernel.code);
+    return Status::ok();
+  }
   Status loadObject(const std::filesystem::path &) override {
     log->objectLoaded = true;
     return Status::ok();

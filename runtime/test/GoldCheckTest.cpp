@@ -95,7 +95,7 @@ protected:
     bundle.manifest.fingerprint = file->fingerprint();
     bundle.manifest.vocab = kVocab;
     bundle.manifest.context = 32;
-    bundle.manifest.objects.push_back({"fake", "o", "", "", ""});
+    bundle.manifest.objects.push_back({"fake", "", "o", "", "", ""});
     Function function;
     function.name = "prefill";
     function.capacity = 4;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <unistd.h>
@@ -83,7 +84,8 @@ protected:
     bundle.manifest.vocab = kVocab;
     bundle.manifest.mostRollback = 9;
     bundle.manifest.context = kContext;
-    bundle.manifest.objects.push_back({"fake", "objects/fake/x", "", "", ""});
+    bundle.manifest.objects.push_back(
+        {"fake", "", "objects/fake/x", "", "", ""});
     bundle.plan.functions = {phase("prefill", 8, 2), phase("decode", 1, 1)};
     bundle.plan.weights.push_back({"w", WeightFormat::f32, {2, 16}, 128, 0});
     bundle.plan.states.push_back({"ring", 16, 4, "f32", 1});
@@ -427,7 +429,7 @@ TEST_F(SessionTest, RefusesBeforeAnythingIsAllocated) {
 }
 
 TEST_F(SessionTest, RefusesAHostBundleForAnotherCpu) {
-  bundle.manifest.objects.push_back({"host", "o", "", "", "x86-64-v9"});
+  bundle.manifest.objects.push_back({"host", "", "o", "", "", "x86-64-v9"});
   Result<std::unique_ptr<Session>> session = open({}, "host");
   ASSERT_FALSE(session);
   EXPECT_NE(session.error().text.find("a CPU of level x86-64-v9"),
@@ -473,6 +475,25 @@ TEST_F(SessionTest, RefusesDamagedWeightsAndFreesEverything) {
                                {bytes.begin(), bytes.end()}));
   ASSERT_TRUE(writer.write(path));
   expectRefused("element 0 is not finite");
+}
+
+TEST_F(SessionTest, LoadsPrecompiledKernels) {
+  bundle.path = std::filesystem::temp_directory_path();
+  const std::string name = "session_test_" + std::to_string(::getpid());
+  bundle.manifest.objects = {{"other", "embed_0", "none", "", "", ""},
+                             {"fake", "embed_0", name, "", "", ""},
+                             {"fake", "route_0", name, "", "", ""}};
+  std::ofstream(bundle.path / name) << "code";
+  opened();
+  EXPECT_FALSE(log->objectLoaded);
+  EXPECT_EQ(log->codeLoaded,
+            (std::vector<std::string>{"embed_0: code", "route_0: code"}));
+  std::filesystem::remove(bundle.path / name);
+  Result<std::unique_ptr<Session>> session = open();
+  ASSERT_FALSE(session);
+  EXPECT_NE(session.error().text.find(name + ": the bundle is damaged"),
+            std::string::npos)
+      << session.error().text;
 }
 
 TEST_F(SessionTest, FreesEverything) {

@@ -4,8 +4,8 @@
 
 #include "codegen/BundleWriter.h"
 #include "codegen/DeviceTexts.h"
-#include "codegen/HostCompiler.h"
 #include "codegen/PlanWriter.h"
+#include "codegen/UnitCompiler.h"
 #include "ir/Ds4Ops.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -115,7 +115,7 @@ void compileEdited(const CompileRequest &request, const DeviceEdit &edit) {
   Result<std::string> object = compileUnits(plan->units, target, {});
   ASSERT_TRUE(object) << object.error().text;
   Status written = writeBundle(
-      request.output, bundleFiles(*manifest, *plan, target, *object, ""));
+      request.output, bundleFiles(*manifest, *plan, target, {*object}, ""));
   ASSERT_TRUE(written) << written.error().text;
 }
 

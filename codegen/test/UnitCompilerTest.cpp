@@ -1,6 +1,6 @@
 // In-process compilation: objects load and run, units do not disturb each
 // other, errors name the unit.
-#include "codegen/HostCompiler.h"
+#include "codegen/UnitCompiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,12 +45,12 @@ static std::string compileError(const Unit &unit) {
   return object ? "" : object.error().text;
 }
 
-TEST(HostCompiler, ObjectLoadsAndUnitsKeepTheirOwnHelpers) {
+TEST(UnitCompiler, ObjectLoadsAndUnitsKeepTheirOwnHelpers) {
   Unit units[] = {cubeUnit("a_1", 2), cubeUnit("b_2", 3)};
   Result<std::string> object = compileUnits(units, host());
   ASSERT_TRUE(object) << object.error().text;
   std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / "host_compiler_test.so";
+      std::filesystem::path(testing::TempDir()) / "unit_compiler_test.so";
   std::ofstream(path, std::ios::binary) << *object;
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
@@ -60,7 +60,7 @@ TEST(HostCompiler, ObjectLoadsAndUnitsKeepTheirOwnHelpers) {
   std::filesystem::remove(path);
 }
 
-TEST(HostCompiler, SameBytesForAnyNumberOfThreads) {
+TEST(UnitCompiler, SameBytesForAnyNumberOfThreads) {
   std::vector<Unit> units;
   for (int i = 0; i < 5; ++i)
     units.push_back(cubeUnit("cube_" + std::to_string(i), i));
@@ -70,9 +70,9 @@ TEST(HostCompiler, SameBytesForAnyNumberOfThreads) {
   EXPECT_TRUE(*one == *three);
 }
 
-TEST(HostCompiler, KeepsTheObjectsOfUnits) {
+TEST(UnitCompiler, KeepsTheObjectsOfUnits) {
   const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / "host_compiler_test.cache";
+      std::filesystem::path(testing::TempDir()) / "unit_compiler_test.cache";
   std::filesystem::remove_all(folder);
   auto kept = [&](std::vector<Unit> units) {
     Result<std::string> object =
@@ -89,7 +89,7 @@ TEST(HostCompiler, KeepsTheObjectsOfUnits) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(HostCompiler, PreludeCompilesWithoutSystemHeaders) {
+TEST(UnitCompiler, PreludeCompilesWithoutSystemHeaders) {
   Unit unit{"nothing_0", "#define DS4_SYMBOL nothing_0\n"
                          "#include \"prelude.h\"\n"
                          "DS4_KERNEL(32) void DS4_SYMBOL(float *out, "
@@ -101,19 +101,19 @@ TEST(HostCompiler, PreludeCompilesWithoutSystemHeaders) {
   EXPECT_TRUE(object) << object.error().text;
 }
 
-TEST(HostCompiler, SyntaxErrorNamesUnitAndLine) {
+TEST(UnitCompiler, SyntaxErrorNamesUnitAndLine) {
   std::string text = compileError({"bad_7", "int x;\nint y = nonsense;\n"});
   EXPECT_THAT(text, HasSubstr("unit bad_7 does not compile for host:"));
   EXPECT_THAT(text, HasSubstr("bad_7.hip:2:9: error: use of undeclared "
                               "identifier 'nonsense'"));
 }
 
-TEST(HostCompiler, SystemHeadersAreOutOfReach) {
+TEST(UnitCompiler, SystemHeadersAreOutOfReach) {
   EXPECT_THAT(compileError({"bad_8", "#include <math.h>\n"}),
               HasSubstr("'math.h' file not found"));
 }
 
-TEST(HostCompiler, CallOutsideTheUnitIsRefused) {
+TEST(UnitCompiler, CallOutsideTheUnitIsRefused) {
   Unit unit = cubeUnit("leak_1", 1);
   unit.text += "extern \"C\" float expf(float);\n"
                "extern \"C\" void other_entry(float *x) { *x = expf(*x); }\n";
@@ -123,13 +123,13 @@ TEST(HostCompiler, CallOutsideTheUnitIsRefused) {
                                 "it");
 }
 
-TEST(HostCompiler, UnitWithoutEntryIsRefused) {
+TEST(UnitCompiler, UnitWithoutEntryIsRefused) {
   EXPECT_EQ(compileError({"empty_1", "int x;\n"}),
             "unit empty_1 does not define empty_1_entry: its text lacks "
             "DS4_ENTRY(DS4_SYMBOL)");
 }
 
-TEST(HostCompiler, FusedMultiplyAddIsNotInvented) {
+TEST(UnitCompiler, FusedMultiplyAddIsNotInvented) {
   // a * b + c with a * b = 1 + 2^-23 + 2^-48: contraction would keep 2^-48.
   Unit unit{"fma_1", "extern \"C\" void fma_1_entry(void *const *args) {\n"
                      "  float x = *(const float *)args[0];\n"

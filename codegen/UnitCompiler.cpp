@@ -1,10 +1,10 @@
-// HostCompiler.cpp - clang's front end and back end, then lld, in process.
+// UnitCompiler.cpp - clang's front end and back end, then lld, in process.
 //
 // Units share names on purpose (each has its own `kHidden` and its own helpers
 // that use it), so everything but the entry is made internal before the
 // optimiser runs: otherwise the linker would merge inline functions of one name
 // and two meanings.
-#include "codegen/HostCompiler.h"
+#include "codegen/UnitCompiler.h"
 
 #include "codegen/DeviceTexts.h"
 #include "runtime/BundleFormat.h"
@@ -76,6 +76,10 @@ static std::vector<std::string> clangArgs(const Target &target) {
                                    std::string(kDeviceRoot),
                                    "-x",
                                    std::string(target.language)};
+  if (!target.isHost())
+    args.insert(args.end(), {"-fcuda-is-device", "-fvisibility=hidden",
+                             "-fapply-global-visibility-to-externs",
+                             "-mcode-object-version=5"});
   return args;
 }
 
@@ -89,6 +93,10 @@ std::string compilerId(const Target &target) {
 static void initializeLlvm() {
   static std::once_flag once;
   std::call_once(once, [] {
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -105,6 +113,11 @@ fileSystemFor(const Unit &unit, const std::string &path) {
                    llvm::MemoryBuffer::getMemBuffer(file.text, file.path));
   files->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(unit.text, path));
   return files;
+}
+
+/// What the unit's object exports.
+static std::string entryOf(const Unit &unit, const Target &target) {
+  return target.isHost() ? unit.symbol + "_entry" : unit.symbol;
 }
 
 static Result<Object> compileUnit(const Unit &unit, const Target &target) {
@@ -135,7 +148,7 @@ static Result<Object> compileUnit(const Unit &unit, const Target &target) {
             [&](llvm::ModulePassManager &passes, llvm::OptimizationLevel) {
               passes.addPass(
                   llvm::InternalizePass([&](const llvm::GlobalValue &value) {
-                    return value.getName() == unit.symbol + "_entry";
+                    return value.getName() == entryOf(unit, target);
                   }));
             });
       });
@@ -163,13 +176,14 @@ static std::string unitKey(const Unit &unit, const Target &target) {
 }
 
 /// A kernel may call nothing outside its unit.
-static Status checkSymbols(const Unit &unit, const Object &object) {
+static Status checkSymbols(const Unit &unit, const Target &target,
+                           const Object &object) {
   llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>> file =
       llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(
           llvm::StringRef(object.data(), object.size()), unit.symbol));
   if (!file)
     return Error{ErrorCode::deviceError, llvm::toString(file.takeError())};
-  const std::string entry = unit.symbol + "_entry";
+  const std::string entry = entryOf(unit, target);
   bool hasEntry = false;
   for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
     llvm::Expected<llvm::StringRef> name = symbol.getName();
@@ -206,7 +220,7 @@ static Result<Object> buildUnit(const Unit &unit, const Target &target,
     if (auto it = cached->find(kObjectName); it != cached->end())
       return Object(it->second.begin(), it->second.end());
   DS4_ASSIGN(Object object, compileUnit(unit, target));
-  DS4_TRY(checkSymbols(unit, object));
+  DS4_TRY(checkSymbols(unit, target, object));
   cache.store(key, {{kObjectName, std::string(object.begin(), object.end())}});
   return object;
 }
@@ -294,9 +308,10 @@ static Result<std::string> linkObjects(std::span<const Unit> units,
   return (*bytes)->getBuffer().str();
 }
 
-Result<std::string> compileUnits(std::span<const Unit> units,
-                                 const Target &target,
-                                 const CompileOptions &options) {
+/// Objects of all units, by options.threads.
+static Result<std::vector<Object>> buildUnits(std::span<const Unit> units,
+                                              const Target &target,
+                                              const CompileOptions &options) {
   initializeLlvm();
   std::vector<Object> objects(units.size());
   auto build = [&](size_t i) {
@@ -308,7 +323,28 @@ Result<std::string> compileUnits(std::span<const Unit> units,
   };
   DS4_TRY(
       workInParallel(options.threads, units.size(), build, options.progress));
-  return linkObjects(units, objects, target);
+  return objects;
+}
+
+Result<std::string> compileUnits(std::span<const Unit> units,
+                                 const Target &host,
+                                 const CompileOptions &options) {
+  DS4_ASSIGN(const std::vector<Object> objects,
+             buildUnits(units, host, options));
+  return linkObjects(units, objects, host);
+}
+
+Result<std::vector<std::string>> compileKernels(std::span<const Unit> units,
+                                                const Target &gpu,
+                                                const CompileOptions &options) {
+  DS4_ASSIGN(const std::vector<Object> objects,
+             buildUnits(units, gpu, options));
+  std::vector<std::string> kernels;
+  for (size_t i = 0; i < units.size(); ++i) {
+    DS4_ASSIGN(kernels.emplace_back(),
+               linkObjects(units.subspan(i, 1), {&objects[i], 1}, gpu));
+  }
+  return kernels;
 }
 
 } // namespace ds4::codegen

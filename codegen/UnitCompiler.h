@@ -1,8 +1,9 @@
-// HostCompiler.h - emitted units to one shared object for the host target, with
-// clang and lld inside this process: no compiler, linker or header of the
-// machine is used and no child process is started.
-#ifndef DS4_CODEGEN_HOSTCOMPILER_H
-#define DS4_CODEGEN_HOSTCOMPILER_H
+// UnitCompiler.h - emitted units to code, with clang and lld inside this
+// process: no compiler, linker or header of the machine is used and no child
+// process is started. For the host target all units become one shared object;
+// for gfx1151 each becomes a code object, as hipRTC would make it.
+#ifndef DS4_CODEGEN_UNITCOMPILER_H
+#define DS4_CODEGEN_UNITCOMPILER_H
 
 #include "codegen/Target.h"
 #include "codegen/Unit.h"
@@ -13,6 +14,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace ds4::codegen {
 
@@ -33,12 +35,17 @@ struct CompileOptions {
 /// bytes. Errors: text that clang refuses (with its messages, naming the unit),
 /// a call to a function outside the unit.
 Result<std::string> compileUnits(std::span<const Unit> units,
-                                 const Target &target,
+                                 const Target &host,
                                  const CompileOptions &options = {});
+
+/// A code object for each unit, of a GPU, in order. Errors as above.
+Result<std::vector<std::string>>
+compileKernels(std::span<const Unit> units, const Target &gpu,
+               const CompileOptions &options = {});
 
 /// What compiled an object, for cache keys: versions and every option.
 std::string compilerId(const Target &target);
 
 } // namespace ds4::codegen
 
-#endif // DS4_CODEGEN_HOSTCOMPILER_H
+#endif // DS4_CODEGEN_UNITCOMPILER_H
