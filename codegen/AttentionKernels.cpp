@@ -1,6 +1,7 @@
 // AttentionKernels.cpp - entries of the kernel table: rotary embedding, caches,
 // compressor, indexer and attention.
 #include "codegen/KernelEntries.h"
+#include "codegen/Target.h"
 #include "ir/Launch.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -137,20 +138,25 @@ static void describeList(KernelSpec &spec, AttendOp op) {
       .constantF("kScale", op.getScale().convertToFloat());
 }
 
+/// The most tiles of compressed rows that a query sees.
+static int64_t listTiles(AttendOp op) {
+  constexpr int64_t kTile = 32;
+  int64_t listed = 0;
+  if (op.getCompressed())
+    listed = cast<StateType>(op.getCompressed().getType()).getRows();
+  if (op.getSelected())
+    listed = std::min(listed, dim(op.getSelected(), 1));
+  return static_cast<int64_t>(llvm::divideCeil(listed, kTile));
+}
+
 /// Tiles in blocks of their own (ops/attend_tiles.hip), for steps of few tokens
 /// on a GPU; false: the shape is not made for it.
 static bool spreadTiles(AttendOp op, KernelSpec &spec) {
   constexpr int64_t kTile = 32, kMostTokens = 16, kMostTiles = 256;
   const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
   const int64_t panels = size > 256 ? 2 : 1;
-  int64_t listed = 0;
-  if (op.getCompressed())
-    listed = cast<StateType>(op.getCompressed().getType()).getRows();
-  if (op.getSelected())
-    listed = std::min(listed, dim(op.getSelected(), 1));
-  const auto listTiles = static_cast<int64_t>(llvm::divideCeil(listed, kTile));
   const int64_t window = static_cast<int64_t>(op.getWindow());
-  const int64_t tiles = (window + kTile - 2) / kTile + 1 + listTiles;
+  const int64_t tiles = (window + kTile - 2) / kTile + 1 + listTiles(op);
   // More heads a block share what is decoded, if there are blocks enough.
   constexpr int64_t kManyBlocks = 264;
   const bool many = tiles * heads / 4 * spec.gridY > kManyBlocks;
@@ -165,7 +171,7 @@ static bool spreadTiles(AttendOp op, KernelSpec &spec) {
   spec.scratchBytes = spec.gridY * tiles * heads * (size + 2) * sizeof(float);
   describeList(spec, op);
   spec.constant("kBlockHeads", blockHeads)
-      .constant("kListTiles", listTiles)
+      .constant("kListTiles", listTiles(op))
       .constant("kPanels", panels);
   spec.spread = std::make_shared<KernelSpec>(spec);
   spec.spread->kernel = "attend_tiles";
@@ -176,8 +182,69 @@ static bool spreadTiles(AttendOp op, KernelSpec &spec) {
   return true;
 }
 
+namespace {
+
+/// A cut of attention for ops/attend_prompt.hip.
+struct PromptCut {
+  int64_t heads;  ///< a block
+  int64_t tiles;  ///< at a time
+  int64_t panels; ///< of a tile, in LDS one at a time
+
+  int64_t threads() const { return 256 * tiles; }
+  /// LDS of a block (Memory).
+  int64_t bytes(int64_t size) const {
+    constexpr int64_t kTile = 32;
+    const int64_t tile = kTile * (size / panels + 28) + heads * (kTile + 4) +
+                         kTile * (heads + 4) + 2 * heads;
+    return 4 * (tiles * tile + heads * (size + 28) + 2 * heads);
+  }
+  /// Whether threads have whole rectangles of both products.
+  bool divides(int64_t size) const {
+    const int64_t values = heads * size / panels / 4;
+    return size % (32 * panels) == 0 && values % threads() == 0 &&
+           heads % (2 * values / threads()) == 0;
+  }
+};
+
+} // namespace
+
+/// All heads of a block from the same decoded rows (ops/attend_prompt.hip), for
+/// long steps on a GPU; false: the shape is not made for it.
+static bool shareRows(AttendOp op, KernelSpec &spec) {
+  const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
+  if (!isForGpu(op))
+    return false;
+  const Target *target = findTarget(targetOf(op));
+  assert(target && "a profile names the GPU");
+  // The more heads share a row the better; two tiles at a time need half as
+  // many barriers.
+  constexpr PromptCut kCuts[] = {{32, 2, 1}, {32, 1, 1}, {16, 1, 1}, {16, 1, 2},
+                                 {16, 1, 4}, {8, 1, 1},  {8, 1, 2},  {8, 1, 4}};
+  const auto *cut = llvm::find_if(kCuts, [&](const PromptCut &cut) {
+    return heads % cut.heads == 0 && cut.divides(size) &&
+           cut.bytes(size) <= static_cast<int64_t>(target->sharedBytes);
+  });
+  if (cut == std::end(kCuts))
+    return false;
+  spec.kernel = "attend_prompt";
+  spec.block = spec.mostThreads = static_cast<uint32_t>(cut->threads());
+  spec.gridX = static_cast<uint32_t>(heads / cut->heads);
+  spec.tile = cut->heads * size;
+  spec.sharedBytes = static_cast<uint32_t>(cut->bytes(size));
+  describeList(spec, op);
+  spec.constant("kBlockHeads", cut->heads)
+      .constant("kTileGroup", cut->tiles)
+      .constant("kListTiles", listTiles(op))
+      .constant("kPanels", cut->panels)
+      .constant("kSharedBytes", spec.sharedBytes);
+  spec.args = {op.getQ(),     op.getKv(),         op.getRing(),
+               op.getSinks(), op.getCompressed(), op.getSelected(),
+               op.getResult()};
+  return true;
+}
+
 static LogicalResult describeAttend(AttendOp op, KernelSpec &spec) {
-  if (spreadTiles(op, spec))
+  if (spreadTiles(op, spec) || shareRows(op, spec))
     return success();
   const int64_t heads = dim(op.getQ(), 1), size = dim(op.getQ(), 2);
   // Two heads a wave share what is read of a tile; waves share its decoding.
@@ -223,7 +290,12 @@ void addAttentionKernels(KernelTable &kernels) {
         .constant("kDim", width(op.getX()))
         .constant("kRotated", dim(op.getTable(), 1))
         .constant("kInverse", op.getInverse() ? 1 : 0);
-    launchElements(spec, rowElements(op.getX()));
+    // Two pairs at once, where they are at multiples of 16 bytes.
+    const int64_t values =
+        width(op.getX()) % 4 == 0 && dim(op.getTable(), 1) % 4 == 0 ? 4 : 1;
+    spec.constant("kItem", values);
+    launchElements(spec, rowElements(op.getX()) / values,
+                   /*perThread=*/4 / values, /*waves=*/8, values);
     // Pairs are of one tile, since those are even.
     spec.local = spec.tile % 2 == 0;
     spec.args = {op.getX(), op.getTable(), op.getResult()};

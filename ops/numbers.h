@@ -54,6 +54,21 @@ DS4_DEVICE float exp_f32(float x) {
   return exp_reduced(r, (i32)(bits_of(shifted) - bits_of(kRoundMagic)));
 }
 
+/// exp_f32, for lanes that would not take the same branches.
+DS4_DEVICE float exp_select(float x) {
+  const float inside = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
+  const float shifted = fma_f32(inside, 0x1.715476p+0f, kRoundMagic);
+  const float n = shifted - kRoundMagic;
+  float r = fma_f32(n, -kLn2Hi, inside);
+  r = fma_f32(n, -kLn2Lo, r);
+  const float result =
+      exp_reduced(r, (i32)(bits_of(shifted) - bits_of(kRoundMagic)));
+  const float outside = x > 89.0f     ? float_of(0x7f800000u)
+                        : x < -104.0f ? 0.0f
+                                      : float_of(0x7fc00000u);
+  return x >= -104.0f && x <= 89.0f ? result : outside;
+}
+
 /// 2^x, at most 2 ulp off; exact for integers.
 DS4_DEVICE float exp2_f32(float x) {
   if (x != x)

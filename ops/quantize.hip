@@ -23,29 +23,40 @@ DS4_DEVICE void share_blocks(u32 block, u32 row, const float *x, u8 *result) {
   static_assert(kLanes == 1 || kRotate == 0);
   constexpr u32 kGroups = kThreads / 8;
   const u32 begin = block * kTile, end = begin + kTile, part = lane() % 8 * 4;
-  DS4_PREFETCH(4)
-  for (u32 first = begin; first < end; first += kGroups) {
-    const u32 i = first + thread_x() / 8;
-    const bool live = i < end && i < kVectors * kBlocks;
-    const u64 vector = static_cast<u64>(row) * kVectors + i / kBlocks;
-    const u32 group = i % kBlocks;
-    float values[4] = {};
-    if (live)
-      load_floats(x + vector * kWidth + 32 * group + part, values);
-    float amax = 0.0f;
-    for (u32 j = 0; j < 4; ++j)
-      amax = max_abs(amax, values[j]);
-    for (u32 mask = 1; mask < 8; mask *= 2)
-      amax = max_abs(amax, shfl_xor(amax, mask));
-    const float scale = int8_scale(amax);
-    u8 four[4];
-    for (u32 j = 0; j < 4; ++j)
-      four[j] = static_cast<u8>(int8_code(values[j], scale));
-    u8 *codes = result + vector * (kWidth + 4 * kBlocks);
-    if (live) {
-      store_aligned<4>(codes + 32 * group + part, four);
-      if (part == 0)
-        reinterpret_cast<float *>(codes + kWidth)[group] = scale;
+  // Loads of a batch before its stores, so that they are on their way together.
+  constexpr u32 kBatch = 4;
+  const auto place = [&](u32 i) {
+    return (static_cast<u64>(row) * kVectors + i / kBlocks) * kWidth +
+           32 * (i % kBlocks);
+  };
+  for (u32 first = begin; first < end; first += kBatch * kGroups) {
+    float values[kBatch][4] = {};
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b)
+      if (const u32 i = first + b * kGroups + thread_x() / 8;
+          i < end && i < kVectors * kBlocks)
+        load_floats(x + place(i) + part, values[b]);
+    DS4_REGISTERS
+    for (u32 b = 0; b < kBatch; ++b) {
+      const u32 i = first + b * kGroups + thread_x() / 8;
+      const bool live = i < end && i < kVectors * kBlocks;
+      float amax = 0.0f;
+      for (u32 j = 0; j < 4; ++j)
+        amax = max_abs(amax, values[b][j]);
+      for (u32 mask = 1; mask < 8; mask *= 2)
+        amax = max_abs(amax, shfl_xor(amax, mask));
+      const float scale = int8_scale(amax);
+      u8 four[4];
+      for (u32 j = 0; j < 4; ++j)
+        four[j] = static_cast<u8>(int8_code(values[b][j], scale));
+      u8 *codes = result + (static_cast<u64>(row) * kVectors + i / kBlocks) *
+                               (kWidth + 4 * kBlocks);
+      const u32 group = i % kBlocks;
+      if (live) {
+        store_aligned<4>(codes + 32 * group + part, four);
+        if (part == 0)
+          reinterpret_cast<float *>(codes + kWidth)[group] = scale;
+      }
     }
   }
 }

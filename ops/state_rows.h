@@ -75,6 +75,50 @@ DS4_DEVICE void state_values(u32 storage, u32 width, const u8 *row, u32 first,
   }
 }
 
+/// The same values by fours, as store(i, values first + i, ...): what is
+/// decoded need not be in registers at once. Codes are loaded before the first
+/// of them is used.
+template <u32 n, typename Store>
+DS4_DEVICE void state_fours(u32 storage, u32 width, const u8 *row, u32 first,
+                            Store store) {
+  static_assert(n % 4 == 0);
+  const u32 codes = width - kFp8Tail;
+  float four[4];
+  if (storage != kFp8 || n % 16 != 0 || kFp8Block % n != 0) {
+    DS4_REGISTERS
+    for (u32 i = 0; i < n; i += 4) {
+      state_values(storage, width, row, first + i, four);
+      store(i, four);
+    }
+  } else if (first >= codes) {
+    float values[16];
+    DS4_REGISTERS
+    for (u32 i = 0; i < n; i += 16) {
+      state_values(storage, width, row, first + i, values);
+      DS4_REGISTERS
+      for (u32 j = 0; j < 16; j += 4) {
+        for (u32 k = 0; k < 4; ++k)
+          four[k] = values[j + k];
+        store(i + j, four);
+      }
+    }
+  } else {
+    u8 bytes[n];
+    DS4_REGISTERS
+    for (u32 i = 0; i < n; i += 16)
+      load_aligned<16>(bytes + i, row + first + i);
+    const float scale =
+        block_scale(row[codes + 2 * kFp8Tail + first / kFp8Block]);
+    DS4_REGISTERS
+    for (u32 i = 0; i < n; i += 4) {
+      e4m3_values(load_u32(bytes + i), four); // append writes no NaN
+      for (u32 k = 0; k < 4; ++k)
+        four[k] *= scale;
+      store(i, four);
+    }
+  }
+}
+
 /// Two bytes, little endian, at an even offset of a row.
 DS4_DEVICE void store_u16(u8 *p, u32 bits) {
   p[0] = static_cast<u8>(bits);

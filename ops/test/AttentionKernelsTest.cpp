@@ -208,6 +208,11 @@ struct AttendCase {
 const std::vector<Step> ringSteps = {
     {0, 1, 1, 0},  {0, 5, 1, 0},  {29, 5, 1, 0}, {31, 1, 1, 0},
     {62, 5, 1, 0}, {64, 3, 1, 0}, {203, 4, 1, 0}};
+// Lists of 0, 1, 31, 32 and 33 rows at 4 tokens a row; windows that begin and
+// end in the middle of a tile; steps that begin there.
+const std::vector<Step> promptSteps = {
+    {0, 1, 1, 0},   {0, 20, 1, 0}, {29, 5, 1, 0},  {31, 1, 1, 0},
+    {62, 20, 1, 0}, {64, 3, 1, 0}, {123, 9, 1, 0}, {203, 4, 1, 0}};
 const AttendCase attendCases[] = {
     // Flash: window only, CSA with a selection, HCA.
     {1, 64, 512, 128, 256, fp8, 0, 0, 0, {{300, 1, 1, 0}}},
@@ -225,6 +230,18 @@ const AttendCase attendCases[] = {
     {2, 14, 192, 33, 40, fp8, 4, 64, 40, ringSteps},
     {1, 2, 1000, 40, 40, f32, 4, 64, 7, {{0, 1, 1, 0}, {203, 1, 1, 0}}},
     {1, 2, 2049, 40, 40, f16, 4, 64, 0, {{203, 1, 1, 0}}},
+    // Long steps: Flash's heads, with lists of both kinds and without.
+    {16, 64, 512, 128, 256, fp8, 4, 64, 512, {{126, 2, 1, 0}, {1, 2, 1, 0}}},
+    {16, 32, 512, 128, 256, fp8, 128, 64, 0, {{4990, 3, 1, 0}}},
+    {16, 32, 512, 128, 256, fp8, 0, 0, 0, {{32, 1, 1, 0}, {300, 2, 1, 0}}},
+    // 8 and 16 heads a block; 4 panels; each storage.
+    {20, 8, 128, 32, 64, fp8, 4, 64, 40, promptSteps},
+    {20, 8, 128, 32, 64, f16, 4, 64, 0, promptSteps},
+    {20, 24, 128, 40, 60, f32, 0, 0, 0, promptSteps},
+    {20, 16, 256, 33, 40, fp8, 4, 64, 40, promptSteps},
+    {16, 16, 1024, 20, 31, f32, 4, 64, 5, {{0, 3, 1, 0}, {30, 4, 1, 0}}},
+    // Steps longer than the ring.
+    {70, 8, 128, 33, 40, fp8, 4, 64, 40, {{0, 70, 1, 0}, {50, 70, 1, 0}}},
     // Keys of FP4 rows.
     {2, 6, 96, 16, 16, fp4, 4, 64, 0, {{0, 2, 1, 0}, {77, 2, 1, 0}}},
 };
