@@ -56,7 +56,10 @@ static LogicalResult describeHadamard(HadamardOp op, KernelSpec &spec) {
   // A lane a vector's stride; in the tail of a launch the whole block.
   const int64_t lanes =
       isForGpu(op) && 4 * n * spec.block / stride <= 24576 ? spec.block : 32;
-  const int64_t blockVectors = std::clamp<int64_t>(lanes / stride, 1, vectors);
+  int64_t blockVectors = std::clamp<int64_t>(lanes / stride, 1, vectors);
+  if (spec.placement.tile)
+    blockVectors =
+        std::clamp<int64_t>(spec.placement.tile / n, 1, blockVectors);
   spec.gridX = static_cast<uint32_t>(llvm::divideCeil(vectors, blockVectors));
   spec.tile = blockVectors * n;
   spec.local = true;
@@ -86,12 +89,14 @@ static void describeScores(KernelSpec &spec, IndexScoreOp op, int64_t blocks) {
 
 /// Heads spread over the waves of a block (ops/index_tiles.hip).
 static bool spreadHeads(IndexScoreOp op, KernelSpec &spec) {
-  constexpr int64_t kThreads = 256, kTile = 32;
+  constexpr int64_t kThreads = 256, kTile = 32, kMostBytes = 40960;
   const StateType keys = op.getKeys().getType();
   const int64_t width = keys.getWidth();
+  constexpr int64_t kPassHeads = 32;
+  const int64_t heads = dim(op.getQ(), 1);
   const int64_t ldsBytes =
-      kTile * 4 * (width + 4 + static_cast<int64_t>(dim(op.getQ(), 1)));
-  if (!isForGpu(op) || width % 32 != 0 || ldsBytes > 40960 ||
+      4 * (kTile * (width + 4 + kPassHeads) + kPassHeads * width + heads);
+  if (!isForGpu(op) || width % 32 != 0 || ldsBytes > kMostBytes ||
       (spec.placement.threads && spec.placement.threads != kThreads))
     return false;
   spec.kernel = "index_tiles";
@@ -166,8 +171,9 @@ static bool spreadTiles(AttendOp op, KernelSpec &spec) {
     return false;
   spec.kernel = "attend_merge";
   spec.block = 256;
-  spec.gridX = static_cast<uint32_t>(heads / blockHeads);
-  spec.tile = blockHeads * size;
+  spec.gridX = static_cast<uint32_t>(heads);
+  spec.tile = size;
+  spec.apart = true;
   spec.scratchBytes = spec.gridY * tiles * heads * (size + 2) * sizeof(float);
   describeList(spec, op);
   spec.constant("kBlockHeads", blockHeads)
@@ -175,7 +181,7 @@ static bool spreadTiles(AttendOp op, KernelSpec &spec) {
       .constant("kPanels", panels);
   spec.spread = std::make_shared<KernelSpec>(spec);
   spec.spread->kernel = "attend_tiles";
-  spec.spread->gridX *= static_cast<uint32_t>(tiles);
+  spec.spread->gridX = static_cast<uint32_t>(heads / blockHeads * tiles);
   spec.spread->args = {op.getQ(), op.getKv(), op.getRing(), op.getCompressed(),
                        op.getSelected()};
   spec.args = {op.getSinks(), op.getResult()};
@@ -356,7 +362,7 @@ void addAttentionKernels(KernelTable &kernels) {
         .constant("kTopK", op.getK())
         .constant("kWindow", op.getRatio())
         .constant("kScan", scan)
-        .constant("kKept", scan && kept <= 32 ? kept : 0);
+        .constant("kKept", scan && kept <= 64 ? kept : 0);
     spec.args = {op.getScores(), op.getResult()};
     spec.reportsNan = true;
     return success();

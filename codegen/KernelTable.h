@@ -76,6 +76,14 @@ public:
   /// launch: spread->gridX / gridX neighbouring blocks for each of its blocks,
   /// which the one that finishes last of them then does.
   std::shared_ptr<KernelSpec> spread{};
+  /// Ops of the launch that the body does beside its own, one that makes what
+  /// it reads or that reads what it makes: they have no bodies. It keeps in
+  /// registers what nobody else reads, and writes what somebody may.
+  llvm::SmallVector<mlir::Operation *, 2> covered;
+  /// The spread is a launch of its own in front, since this body is long enough
+  /// to be worth many blocks; not if the op shares its launch with others that
+  /// have blocks of their own.
+  bool apart = false;
   /// The body calls wait_for_previous() itself, when it has begun to read its
   /// weights.
   bool waits = false;

@@ -28,7 +28,7 @@ uint32_t LaunchPart::blocks() const {
 uint32_t LaunchPart::arrivals() const {
   uint32_t sum = 0;
   for (const LaunchHead &head : heads)
-    sum += head.body.gridX;
+    sum += head.arrivals();
   return sum;
 }
 
@@ -48,6 +48,8 @@ std::vector<const KernelSpec *> LaunchSpec::bodies() const {
       all.push_back(&head.body);
       for (const KernelSpec &follower : head.followers)
         all.push_back(&follower);
+      for (const KernelSpec &body : head.grouped)
+        all.push_back(&body);
     }
     for (const KernelSpec &body : part.tail)
       all.push_back(&body);
@@ -67,14 +69,27 @@ private:
   LogicalResult chooseThreads();
   LogicalResult place(Operation *op, LaunchPart &part);
   bool follows(Operation *op, LaunchHead &head, KernelSpec &body);
+  bool followsTile(Operation *op, int64_t tile, KernelSpec &body);
+  bool followsGroup(Operation *op, LaunchHead &head, KernelSpec &body);
   LogicalResult finish();
+  LogicalResult splitSpread();
+  /// The ops that make what `op` reads, or whose bodies do.
   SmallVector<Operation *> producers(Operation *op) {
-    return producersAmong(ops, op);
+    SmallVector<Operation *> makers;
+    for (Operation *maker : producersAmong(all, op)) {
+      if (Operation *body = coveredBy.lookup(maker))
+        maker = body;
+      if (maker != op && !llvm::is_contained(makers, maker))
+        makers.push_back(maker);
+    }
+    return makers;
   }
 
   Operation *launch;
   LaunchSpec spec;
-  llvm::SetVector<Operation *> ops;
+  llvm::SetVector<Operation *> all; ///< that have kernels
+  llvm::SetVector<Operation *> ops; ///< without those that others cover
+  llvm::DenseMap<Operation *, Operation *> coveredBy;
   llvm::DenseMap<Operation *, KernelSpec> preferred;
   /// The head in whose blocks an op runs; null: in a tail.
   llvm::DenseMap<Operation *, size_t> headOf;
@@ -87,21 +102,26 @@ LogicalResult LaunchBuilder::collect() {
     spec.name = group.getName().str();
     for (Operation &op : group.getBody().front().without_terminator())
       if (!isFree(&op))
-        ops.insert(&op);
-    if (ops.empty())
+        all.insert(&op);
+    if (all.empty())
       return group.emitOpError() << "is empty";
   } else {
     spec.name = launch->getName().stripDialect().str();
-    ops.insert(launch);
+    all.insert(launch);
   }
-  for (Operation *op : ops) {
+  for (Operation *op : all) {
     FailureOr<KernelSpec> body = kernelFor(op);
     if (failed(body))
       return failure();
     if (body->reportsNan || (body->spread && body->spread->reportsNan))
       spec.selection = op;
+    for (Operation *other : body->covered)
+      coveredBy[other] = op;
     preferred.try_emplace(op, std::move(*body));
   }
+  for (Operation *op : all)
+    if (!coveredBy.contains(op))
+      ops.insert(op);
   return success();
 }
 
@@ -139,15 +159,48 @@ bool LaunchBuilder::follows(Operation *op, LaunchHead &head, KernelSpec &body) {
   for (Operation *other : ops)
     if (other != op && shareState(other, op))
       return false;
-  Placement placement{spec.threads, first.tile};
+  if (head.group > 1)
+    return false;
+  return followsTile(op, first.tile, body);
+}
+
+/// Whether `op` can run on tiles of so many values; completes its spec.
+bool LaunchBuilder::followsTile(Operation *op, int64_t tile, KernelSpec &body) {
   ScopedDiagnosticHandler quiet(op->getContext(),
                                 [](Diagnostic &) { return success(); });
-  FailureOr<KernelSpec> placed = kernelFor(op, placement);
+  FailureOr<KernelSpec> placed = kernelFor(op, {spec.threads, tile});
   if (failed(placed) || !placed->local || placed->tile == 0 ||
-      first.tile % placed->tile != 0)
+      tile % placed->tile != 0)
     return false;
   body = std::move(*placed);
   return true;
+}
+
+/// Whether `op` can run in the last of a group of neighbouring blocks of
+/// `head`, fewer than all of them: on a GPU, where one block would take long
+/// for all. Sets the size of the groups.
+bool LaunchBuilder::followsGroup(Operation *op, LaunchHead &head,
+                                 KernelSpec &body) {
+  const KernelSpec &first = head.body;
+  const int64_t values = rowValues(op);
+  if (!isForGpu(launch) || !body.local || body.ratio != first.ratio ||
+      first.spread || first.asides || first.columns > 1 || first.tile == 0 ||
+      first.tile * first.gridX != values)
+    return false;
+  for (Operation *producer : producers(op))
+    if (rowValues(producer) != values)
+      return false;
+  for (Operation *other : ops)
+    if (other != op && shareState(other, op))
+      return false;
+  if (head.group > 1)
+    return followsTile(op, head.group * first.tile, body);
+  for (uint32_t group = 2; group < first.gridX; group *= 2)
+    if (first.gridX % group == 0 && followsTile(op, group * first.tile, body)) {
+      head.group = group;
+      return true;
+    }
+  return false;
 }
 
 /// Adds a body behind those of `bodies`, or behind `before` if there are none;
@@ -167,6 +220,10 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
     FailureOr<KernelSpec> body = kernelFor(op, {spec.threads, 0});
     if (failed(body))
       return failure();
+    if (body->covered != preferred.find(op)->second.covered)
+      return op->emitOpError()
+             << "covers other ops in blocks of " << spec.threads
+             << " threads: its launch has an op that needs such blocks";
     headOf[op] = part.heads.size();
     part.heads.push_back({std::move(*body), {}});
     return success();
@@ -178,12 +235,16 @@ LogicalResult LaunchBuilder::place(Operation *op, LaunchPart &part) {
         return it != headOf.end() && it->second == first->second;
       });
   KernelSpec body = preferred.find(op)->second;
-  if (oneHead && follows(op, part.heads[first->second], body)) {
+  if (oneHead) {
     LaunchHead &head = part.heads[first->second];
-    append(head.followers, head.followers.empty() ? &head.body : nullptr,
-           std::move(body));
-    headOf[op] = first->second;
-    return success();
+    const bool follow = follows(op, head, body);
+    if (follow || followsGroup(op, head, body)) {
+      std::vector<KernelSpec> &bodies = follow ? head.followers : head.grouped;
+      append(bodies, follow && bodies.empty() ? &head.body : nullptr,
+             std::move(body));
+      headOf[op] = first->second;
+      return success();
+    }
   }
   // One block does all of a row.
   FailureOr<KernelSpec> last = kernelFor(op, {spec.threads, rowValues(op)});
@@ -206,6 +267,38 @@ LogicalResult LaunchBuilder::finish() {
     spec.gridX += part.blocks();
     spec.tickets += part.tickets();
   }
+  return success();
+}
+
+/// Makes the spread of a head that is to be apart a launch in front.
+LogicalResult LaunchBuilder::splitSpread() {
+  bool apart = false;
+  for (const LaunchPart &part : spec.parts)
+    for (const LaunchHead &head : part.heads)
+      apart |= head.body.spread && head.body.apart;
+  if (!apart)
+    return success();
+  if (spec.parts.size() != 1 || spec.parts.front().heads.size() != 1)
+    return launch->emitOpError()
+           << "has an op whose parts are a launch of their own beside others: "
+              "fuse it with what reads its result only";
+  KernelSpec &body = spec.parts.front().heads.front().body;
+  auto before = std::make_shared<LaunchSpec>();
+  before->name = body.spread->kernel;
+  before->threads = body.spread->block;
+  before->gridX = body.spread->gridX;
+  before->gridY = spec.gridY;
+  before->ratio = spec.ratio;
+  before->columns = spec.columns;
+  before->dependent = spec.dependent;
+  before->sharedBytes = body.spread->sharedBytes;
+  before->scratchBytes = body.spread->scratchBytes;
+  for (Value value : body.spread->args)
+    if (value && !llvm::is_contained(before->args, storageOf(value)))
+      before->args.push_back(storageOf(value));
+  before->parts.push_back({{{std::move(*body.spread), {}}}, {}});
+  body.spread = nullptr;
+  spec.before = std::move(before);
   return success();
 }
 
@@ -240,7 +333,7 @@ FailureOr<LaunchSpec> LaunchBuilder::build() {
       return failure();
   for (auto &[leader, part] : parts)
     spec.parts.push_back(std::move(part));
-  if (failed(finish()))
+  if (failed(splitSpread()) || failed(finish()))
     return failure();
   return std::move(spec);
 }

@@ -6,6 +6,7 @@
 #include "codegen/KernelTable.h"
 #include "codegen/Unit.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,22 @@ namespace ds4::codegen {
 /// A body that runs over all its blocks, and the bodies that its blocks run
 /// afterwards, each on the tile that the block has written. With a spread
 /// (KernelSpec::spread) those are the blocks that finish last of their group.
+/// Behind them, of each `group` neighbouring blocks the one that finishes last
+/// runs what needs the tiles of all of them.
 struct LaunchHead {
   KernelSpec body;
   std::vector<KernelSpec> followers; ///< of the tile
+  uint32_t group = 1;
+  std::vector<KernelSpec> grouped{}; ///< of the tiles of a group
 
   uint32_t blocks() const {
     return body.spread ? body.spread->gridX : body.gridX;
   }
-  uint32_t tickets() const { return body.spread ? body.gridX : 0; }
+  /// Blocks that come to the tail.
+  uint32_t arrivals() const { return body.gridX / group; }
+  uint32_t tickets() const {
+    return (body.spread ? body.gridX : 0) + (group > 1 ? arrivals() : 0);
+  }
 };
 
 /// Heads side by side; then, in the block that finishes last, the tail's bodies
@@ -57,11 +66,15 @@ struct LaunchSpec {
   bool dependent = false;
   uint32_t sharedBytes = 0;             ///< the most that a body takes
   mlir::Operation *selection = nullptr; ///< the op that may report a NaN
+  /// A launch of its own in front of this one, which leaves something in
+  /// scratch memory; or none.
+  std::shared_ptr<const LaunchSpec> before{};
 
   std::vector<const KernelSpec *> bodies() const;
 };
 
-/// How `op` is launched, or a diagnostic if it cannot be.
+/// How `op` is launched, or a diagnostic if it cannot be. What is to run before
+/// is in LaunchSpec::before.
 mlir::FailureOr<LaunchSpec> launchFor(mlir::Operation *op);
 
 /// Text of the unit: headers, a namespace for each body with its constants,

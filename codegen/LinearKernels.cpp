@@ -175,6 +175,30 @@ static void launchExperts(KernelSpec &spec, OpT op, Value x, WeightType weight,
     spec.columns = static_cast<uint32_t>(dim(op.getExperts(), 0));
 }
 
+/// A row by a block (ops/linear_rows.hip), for routers of few rows in plain
+/// floats and steps of few tokens on a GPU; false: the shape is not made for
+/// it.
+static bool launchRows(LinearOp op, KernelSpec &spec) {
+  constexpr int64_t kThreads = 256, kMostRows = 512, kMostShare = 32;
+  const WeightType weight = op.getWeight().getType();
+  const int64_t in = weight.getRowElements();
+  if (!isForGpu(op) || isa<Q8Type>(op.getX().getType()) || columnsOf(op) > 1 ||
+      rowCapacity(op) > kMostColumns || op.getBooks() ||
+      weightFormatInfo(weight.getFormat()).quantised ||
+      weight.getLayout() != WeightLayout::file || in % kThreads != 0 ||
+      in / kThreads > kMostShare || weight.getShape().front() > kMostRows ||
+      (spec.placement.threads && spec.placement.threads != kThreads))
+    return false;
+  spec.kernel = "linear_rows";
+  spec.format = weight.getFormat();
+  spec.block = spec.mostThreads = kThreads;
+  spec.gridX = static_cast<uint32_t>(weight.getShape().front());
+  spec.waits = true;
+  spec.constant("kIn", in).constant("kOut", weight.getShape().front());
+  spec.args = {op.getX(), op.getWeight(), op.getResult()};
+  return true;
+}
+
 /// Vectors of x, `lanes` threads for each 32 values.
 static void launchBlocks(KernelSpec &spec, Value x, int64_t lanes = 1) {
   const int64_t width = activationShape(x.getType()).back();
@@ -218,6 +242,8 @@ void addLinearKernels(KernelTable &kernels) {
   });
 
   kernels.add<LinearOp>([](LinearOp op, KernelSpec &spec) {
+    if (launchRows(op, spec))
+      return success();
     const WeightType weight = op.getWeight().getType();
     launchMatrices(spec, op, op.getX(), weight, weight.getShape().front(), 1);
     spec.constant("kGroups", 1);

@@ -32,6 +32,8 @@ public:
 private:
   LogicalResult writeOp(Operation *op, Function &function);
   LogicalResult writeLaunch(Operation *op, Function &function);
+  LogicalResult writeLaunch(Operation *op, const LaunchSpec &spec,
+                            Function &function);
   LogicalResult writeTrace(TraceOp op, Function &function);
   LogicalResult writeObserve(ObserveOp op, Function &function);
   LogicalResult writeReturn(func::ReturnOp op, Function &function);
@@ -195,21 +197,27 @@ static int layerOf(Operation *op) {
 
 LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
   FailureOr<LaunchSpec> spec = launchFor(op);
-  if (failed(spec))
+  if (failed(spec) ||
+      (spec->before && failed(writeLaunch(op, *spec->before, function))))
     return failure();
-  Unit unit = emitUnit(*spec);
+  return writeLaunch(op, *spec, function);
+}
+
+LogicalResult PlanWriter::writeLaunch(Operation *op, const LaunchSpec &spec,
+                                      Function &function) {
+  Unit unit = emitUnit(spec);
   Launch launch;
   launch.kernel = unit.symbol;
-  launch.label = spec->name;
-  if (spec->selection)
-    launch.selection = spec->selection->getName().stripDialect();
+  launch.label = spec.name;
+  if (spec.selection)
+    launch.selection = spec.selection->getName().stripDialect();
   launch.layer = layerOf(op);
-  launch.grid = {spec->gridX, spec->gridY};
-  launch.block = spec->threads;
-  launch.ratio = spec->ratio;
-  launch.columns = spec->columns;
-  launch.sharedBytes = spec->sharedBytes;
-  for (Value value : spec->args) {
+  launch.grid = {spec.gridX, spec.gridY};
+  launch.block = spec.threads;
+  launch.ratio = spec.ratio;
+  launch.columns = spec.columns;
+  launch.sharedBytes = spec.sharedBytes;
+  for (Value value : spec.args) {
     FailureOr<Arg> arg = argOf(value, op);
     if (failed(arg))
       return failure();
@@ -217,19 +225,20 @@ LogicalResult PlanWriter::writeLaunch(Operation *op, Function &function) {
     addArgumentBytes(op, value, launch);
   }
   const uint32_t number = function.launches.size();
-  if (spec->tickets) {
+  if (spec.tickets) {
     launch.args.push_back(
         {ArgKind::tickets, {}, function.tickets * sizeof(uint32_t)});
-    function.tickets += spec->tickets * spec->gridY;
+    function.tickets += spec.tickets * spec.gridY;
   }
   // Launches run one after another: all have one piece of scratch memory,
-  // behind the values.
-  if (spec->scratchBytes) {
+  // behind the values; of two that belong together the second finds there what
+  // the first has left.
+  if (spec.scratchBytes) {
     launch.args.push_back({ArgKind::arena, {}, valueBytes});
     function.arenaBytes =
-        std::max(function.arenaBytes, valueBytes + spec->scratchBytes);
+        std::max(function.arenaBytes, valueBytes + spec.scratchBytes);
   }
-  if (spec->selection)
+  if (spec.selection)
     launch.args.push_back({ArgKind::status, {}, number * sizeof(StepStatus)});
   launch.args.push_back({ArgKind::step, {}, 0});
   op->walk([&](Operation *inner) { launchOf[inner] = number; });

@@ -9,6 +9,9 @@ namespace ds4::codegen {
 
 using namespace ir;
 
+/// Threads of a block of the kernels that are for GPUs.
+static constexpr uint32_t kThreads = 256;
+
 /// What the two kernels of ops/streams.h have in common.
 static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
                             float eps, float hcEps) {
@@ -22,33 +25,112 @@ static void describeStreams(KernelSpec &spec, Value streams, WeightType fn,
       .constantF("kHcEps", hcEps);
 }
 
-/// On a GPU, where the op begins a launch, a block does each of the dot
-/// products (ops/hc_mix.hip), and comb is made aside. False: it is not cut so.
+/// Whether the launch of `op` may have blocks as large as GPUs' kernels want.
+static bool hasRoom(const KernelSpec &spec) {
+  return !spec.placement.threads || spec.placement.threads == kThreads;
+}
+
+/// The op that makes `value` in the launch of `user`, if it is an OpT.
+template <typename OpT> static OpT makerBeside(Value value, Operation *user) {
+  auto maker = value.getDefiningOp<OpT>();
+  return maker && isa<LaunchOp>(user->getParentOp()) &&
+                 maker->getBlock() == user->getBlock()
+             ? maker
+             : OpT{};
+}
+
+/// The norm of what a site makes, if nothing else reads that; and the
+/// quantisation of the norm.
+struct SiteInput {
+  RmsNormOp norm;
+  QuantizeOp quantize;
+
+  explicit SiteInput(HcPreOp op) {
+    if (!isa<LaunchOp>(op->getParentOp()) || !op.getX().hasOneUse())
+      return;
+    norm = dyn_cast<RmsNormOp>(*op.getX().user_begin());
+    if (norm && (norm->getBlock() != op->getBlock() || !norm.getWeight()))
+      norm = nullptr;
+    if (!norm)
+      return;
+    for (Operation *user : norm.getResult().getUsers())
+      if (auto it = dyn_cast<QuantizeOp>(user);
+          it && !quantize && it->getBlock() == op->getBlock() &&
+          !it.getRotations())
+        quantize = it;
+  }
+};
+
+/// In steps of few tokens on a GPU, where the op begins a launch but for the
+/// hc_post that makes its streams, a block does each of the dot products
+/// (ops/hc_mix.hip), and comb is made aside. False: it is not cut so.
 static bool spreadMixes(HcPreOp op, KernelSpec &spec) {
-  constexpr uint32_t kThreads = 256; // of ops/hc_mix.hip
   const int64_t streams = dim(op.getStreams(), 1);
-  const int64_t flat = op.getFn().getType().getRowElements();
+  const int64_t hidden = dim(op.getStreams(), 2), flat = streams * hidden;
+  auto post = makerBeside<HcPostOp>(op.getStreams(), op);
   Operation *const maker = op.getStreams().getDefiningOp();
-  const bool isFirst = !isa<LaunchOp>(op->getParentOp()) || !maker ||
+  const bool isFirst = post || !isa<LaunchOp>(op->getParentOp()) || !maker ||
                        maker->getBlock() != op->getBlock();
   // A thread keeps its elements in registers.
-  if (!isForGpu(op) || !isFirst || spec.block != kThreads ||
-      streams * streams > 32 || flat % kThreads != 0 || flat > 64 * kThreads)
+  if (!isForGpu(op) || !isFirst || !hasRoom(spec) || streams * streams > 32 ||
+      hidden % kThreads != 0 || flat > 64 * kThreads)
     return false;
   const int64_t members = streams * std::max<int64_t>(2, streams) + 1;
+  spec.block = spec.mostThreads = kThreads;
   spec.kernel = "hc_spread";
   spec.gridX = 2;
   spec.asides = 1;
-  spec.tile = dim(op.getX(), 1);
+  spec.tile = hidden;
   spec.scratchBytes = spec.gridY * 2 * members * sizeof(float);
   spec.constant("kMembers", members);
   spec.spread = std::make_shared<KernelSpec>(spec);
   spec.spread->kernel = "hc_mix";
   spec.spread->waits = true;
   spec.spread->gridX = static_cast<uint32_t>(2 * members);
-  spec.spread->args = {op.getStreams(), op.getFn()};
-  spec.args = {op.getStreams(), op.getScale(), op.getBase(),
-               op.getX(),       op.getPost(),  op.getComb()};
+  spec.spread->constant("kPost", post ? 1 : 0);
+  spec.spread->args = {post ? post.getStreams() : op.getStreams(),
+                       op.getFn(),
+                       post ? post.getY() : Value{},
+                       post ? post.getPost() : Value{},
+                       post ? post.getComb() : Value{},
+                       post ? post.getResult() : Value{}};
+  SiteInput input(op);
+  spec.constant("kNorm", input.norm ? 1 : 0)
+      .constant("kQuantized", input.quantize ? 1 : 0)
+      .constantF("kNormEps",
+                 input.norm ? input.norm.getEps().convertToFloat() : 0.0f);
+  spec.args = {op.getStreams(),
+               op.getScale(),
+               op.getBase(),
+               input.norm ? Value{} : op.getX(),
+               op.getPost(),
+               op.getComb(),
+               input.norm ? input.norm.getWeight() : Value{},
+               input.norm ? input.norm.getResult() : Value{},
+               input.quantize ? input.quantize.getResult() : Value{}};
+  for (Operation *other : {post.getOperation(), input.norm.getOperation(),
+                           input.quantize.getOperation()})
+    if (other)
+      spec.covered.push_back(other);
+  return true;
+}
+
+/// In long steps on a GPU a block does several rows (ops/hc_tokens.hip). False:
+/// it does not.
+static bool shareMixes(HcPreOp op, KernelSpec &spec) {
+  constexpr uint32_t kRows = 8;
+  const int64_t streams = dim(op.getStreams(), 1);
+  if (!isForGpu(op) || !hasRoom(spec) || rowCapacity(op) <= kMostColumns ||
+      rowCapacity(op) % kRows != 0 || streams * streams > 32 ||
+      op.getFn().getType().getRowElements() % kThreads != 0)
+    return false;
+  spec.kernel = "hc_tokens";
+  spec.block = spec.mostThreads = kThreads;
+  spec.columns = kRows;
+  spec.tile = dim(op.getX(), 1);
+  spec.constant("kColumns", kRows);
+  spec.args = {op.getStreams(), op.getFn(),   op.getScale(), op.getBase(),
+               op.getX(),       op.getPost(), op.getComb()};
   return true;
 }
 
@@ -58,7 +140,7 @@ void addStreamKernels(KernelTable &kernels) {
                     op.getEps().convertToFloat(),
                     op.getHcEps().convertToFloat());
     spec.constant("kIterations", op.getIterations());
-    if (spreadMixes(op, spec))
+    if (shareMixes(op, spec) || spreadMixes(op, spec))
       return success();
     const int64_t streams = dim(op.getStreams(), 1);
     spec.constant("kByLanes",

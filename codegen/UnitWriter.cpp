@@ -174,6 +174,18 @@ void UnitWriter::writeHead(const LaunchHead &head, std::string block) {
   }
   if (tilesOnly)
     close();
+  if (head.grouped.empty())
+    return;
+  block = fmt::format("({}) / {}", block, head.group);
+  endUnlessLast(fmt::format("({} + {}) * {}", tickets, block, spec.gridY),
+                head.group);
+  tickets += head.arrivals();
+  for (size_t i = 0; i < head.grouped.size(); ++i) {
+    const KernelSpec &body = head.grouped[i];
+    if (i > 0)
+      line("barrier();");
+    run(body, block, head.group * head.body.tile / body.tile);
+  }
 }
 
 void UnitWriter::writePart(const LaunchPart &part) {

@@ -1,16 +1,19 @@
 // attend_merge.hip - the tiles of ds4.attend, which attend_tiles.hip has left
-// in scratch memory, become its result. A block does kBlockHeads heads.
+// in scratch memory, become its result. A block does a head.
 //
 //   merge from (sink, 1, 0), tiles in order; result = o / z
 //
 // | constant | |
 // |---|---|
-// | kHeads, kDim | H, d, a multiple of 4 |
-// | kBlockHeads | heads a block |
+// | kHeads, kDim | H, d, a multiple of 64 |
 // | kWindow, kCompressed, kSelected, kListTiles | see attend_list.h |
 
 #include "attend_list.h"
 #include "state_rows.h"
+
+/// Columns of a thread, and tiles whose sums are on their way together.
+constexpr u32 kColumns = kDim % (2 * kThreads) == 0 ? kDim / kThreads : 1;
+constexpr u32 kTogether = kTiles < 24 ? kTiles : 24;
 
 DS4_DEVICE void run(u32 block, u32 row, const float *sinks, float *result,
                     float *scratch, const Step *step) {
@@ -28,54 +31,58 @@ DS4_DEVICE void run(u32 block, u32 row, const float *sinks, float *result,
   const auto number = [raw](u32 i) {
     return i < raw ? i : i - raw + kRawTiles;
   };
+  const u32 head = block;
+  const auto load_sums = [&](u32 first, u32 column,
+                             float (&sums)[kTogether][kColumns]) {
+    DS4_REGISTERS
+    for (u32 i = 0; i < kTogether; ++i)
+      if (first + i < tiles)
+        load_floats(sums_of(scratch, row, number(first + i), head) + column,
+                    sums[i]);
+  };
 
-  // Of tile i and head h at i * kBlockHeads + h.
-  DS4_SHARED float m[kTiles * kBlockHeads], z[kTiles * kBlockHeads];
-  DS4_SHARED float before[kTiles * kBlockHeads], here[kTiles * kBlockHeads];
-  DS4_SHARED float total[kBlockHeads];
-  const u32 head = block * kBlockHeads;
-  for (u32 j = thread_x(); j < tiles * kBlockHeads; j += kThreads) {
+  // The first tiles' sums come while their weights are made.
+  const u32 own = kColumns * thread_x();
+  float sums[kTogether][kColumns];
+  if (own < kDim)
+    load_sums(0, own, sums);
+  DS4_SHARED float m[kTiles], z[kTiles], before[kTiles], here[kTiles];
+  for (u32 i = thread_x(); i < tiles; i += kThreads) {
     float both[2];
-    load_floats(statistics_of(scratch, row, number(j / kBlockHeads),
-                              head + j % kBlockHeads),
-                both);
-    m[j] = both[0];
-    z[j] = both[1];
+    load_floats(statistics_of(scratch, row, number(i), head), both);
+    m[i] = both[0];
+    z[i] = both[1];
   }
+  const float sink = sinks[head];
   barrier();
-  for (u32 j = thread_x(); j < tiles * kBlockHeads; j += kThreads) {
-    float merged = sinks[head + j % kBlockHeads];
-    for (u32 i = j % kBlockHeads; i < j; i += kBlockHeads)
-      merged = max_f32(merged, m[i]);
-    const float next = max_f32(merged, m[j]);
-    before[j] = exp_f32(merged - next);
-    here[j] = exp_f32(m[j] - next);
-  }
-  barrier();
-  if (thread_x() < kBlockHeads) {
-    float sum = 1.0f;
-    for (u32 j = thread_x(); j < tiles * kBlockHeads; j += kBlockHeads)
-      sum = fma_f32(z[j], here[j], sum * before[j]);
-    total[thread_x()] = sum;
-  }
-  barrier();
-
-  result += (static_cast<u64>(row) * kHeads + head) * kDim;
-  for (u32 i = 4 * thread_x(); i < kBlockHeads * kDim; i += 4 * kThreads) {
-    const u32 h = i / kDim;
-    float o[4] = {};
+  for (u32 i = thread_x(); i < tiles; i += kThreads) {
+    float merged = sink;
     DS4_PREFETCH(8)
-    for (u32 t = 0; t < tiles; ++t) {
-      float four[4];
-      load_floats(sums_of(scratch, row, number(t), head) + i, four);
+    for (u32 j = 0; j < i; ++j)
+      merged = max_f32(merged, m[j]);
+    const float next = max_f32(merged, m[i]);
+    before[i] = exp_f32(merged - next);
+    here[i] = exp_f32(m[i] - next);
+  }
+  barrier();
+  result += (static_cast<u64>(row) * kHeads + head) * kDim;
+  for (u32 column = own; column < kDim; column += kColumns * kThreads) {
+    float o[kColumns] = {}, total = 1.0f;
+    for (u32 first = 0; first < tiles; first += kTogether) {
+      if (first != 0 || column != own)
+        load_sums(first, column, sums);
       DS4_REGISTERS
-      for (u32 c = 0; c < 4; ++c)
-        o[c] = fma_f32(four[c], here[t * kBlockHeads + h],
-                       o[c] * before[t * kBlockHeads + h]);
+      for (u32 i = 0; i < kTogether; ++i)
+        if (const u32 t = first + i; t < tiles) {
+          total = fma_f32(z[t], here[t], total * before[t]);
+          DS4_REGISTERS
+          for (u32 c = 0; c < kColumns; ++c)
+            o[c] = fma_f32(sums[i][c], here[t], o[c] * before[t]);
+        }
     }
     DS4_REGISTERS
-    for (u32 c = 0; c < 4; ++c)
-      o[c] = div_f32(o[c], total[h]);
-    store_floats(result + i, o);
+    for (u32 c = 0; c < kColumns; ++c)
+      o[c] = div_f32(o[c], total);
+    store_floats(result + column, o);
   }
 }

@@ -1,91 +1,92 @@
 // hc_mix.hip - the dot products of ds4.hc_pre, each by a block of its own, into
 // scratch memory, where hc_spread.hip finds them: of the first kMembers blocks
 // those of pre and post, then the sum of squares; of the others those of comb,
-// then the sum of squares again. Same sums as stream_mixes(): wave w of eight
-// has the partial sums 32 w + lane of the strided order.
+// then the sum of squares again. Same sums as stream_mixes().
+//
+// With kPost, ds4.hc_post makes the streams: every block does so for itself,
+// since that takes less long than another launch, and those of the first group
+// write a part of them each.
 //
 // | constant | |
 // |---|---|
 // | kStreams, kHidden, kMixes | as in hc_pre.hip |
 // | kMembers | blocks of either group: M max(2, M) + 1 |
+// | kPost | 1: the streams are those before hc_post |
 
-#include "streams.h"
+#include "row_block.h"
 
-/// The row is in LDS before the streams come, if it is small enough.
-constexpr u32 kBytes = kFlat / kBlockElements * kBlockBytes;
-constexpr bool kStaged = kBytes % 16 == 0 && kBytes <= 32768;
-
-/// By all threads of the block, without a barrier.
-DS4_DEVICE const u8 *staged_row(const u8 *row) {
-  alignas(16) DS4_SHARED u8 bytes[kStaged ? kBytes : 16];
-  DS4_PREFETCH(8)
-  for (u32 i = 16 * thread_x(); i < kBytes; i += 16 * kThreads) {
-    u8 some[16];
-    load_aligned<16>(some, row + i);
-    store_aligned<16>(bytes + i, some);
-  }
-  return bytes;
-}
-
+constexpr u32 kFlat = kStreams * kHidden;
 /// What the calling thread multiplies: elements thread, thread + 256, ....
-constexpr u32 kMine = kFlat / kThreads;
+constexpr u32 kMine = kShare<kFlat>;
+/// Of a stream.
+constexpr u32 kElements = kHidden / kThreads;
+static_assert(kHidden % kThreads == 0);
 
-/// Its weights, decoded before the streams come.
-template <typename Row>
-DS4_DEVICE void decode_row(Row row, float (&weights)[kMine]) {
-  if constexpr (kShufflesAreCheap && kHasPlainScales<u32> && kMine % 32 == 0) {
-    // The lanes of a wave are at one block together.
-    float scales[kMine / 32];
+/// The streams behind hc_post from those before it, which `values` holds.
+DS4_DEVICE void add_sublayer(const float *y, const float *post,
+                             const float *comb, float (&values)[kMine]) {
+  float from[kElements], gates[kStreams], mix[kStreams][kStreams];
+  DS4_REGISTERS
+  for (u32 e = 0; e < kElements; ++e)
+    from[e] = y[thread_x() + e * kThreads];
+  DS4_REGISTERS
+  for (u32 k = 0; k < kStreams; ++k) {
+    gates[k] = post[k];
     DS4_REGISTERS
-    for (u32 i = 0; i < kMine / 32; ++i)
-      scales[i] = plain_scale(row, 8 * (32 * i + lane()) + wave());
+    for (u32 j = 0; j < kStreams; ++j)
+      mix[j][k] = comb[j * kStreams + k];
+  }
+  DS4_REGISTERS
+  for (u32 e = 0; e < kElements; ++e) {
+    float before[kStreams];
     DS4_REGISTERS
-    for (u32 i = 0; i < kMine; ++i)
-      weights[i] = plain_level(row, thread_x() + i * kThreads) *
-                   shfl(scales[i / 32], i % 32);
-  } else {
+    for (u32 j = 0; j < kStreams; ++j)
+      before[j] = values[j * kElements + e];
     DS4_REGISTERS
-    for (u32 i = 0; i < kMine; ++i)
-      weights[i] = weight_at(row, thread_x() + i * kThreads, nullptr);
+    for (u32 k = 0; k < kStreams; ++k) {
+      float sum = gates[k] * from[e];
+      DS4_REGISTERS
+      for (u32 j = 0; j < kStreams; ++j)
+        sum = fma_f32(mix[j][k], before[j], sum);
+      values[k * kElements + e] = sum;
+    }
   }
 }
 
 DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
-                    float *scratch, const Step *step) {
-  const bool comb = block >= kMembers;
+                    const float *y, const float *post, const float *comb,
+                    float *made, float *scratch, const Step *step) {
+  const bool second = block >= kMembers;
   const u32 member = block % kMembers;
-  const u32 count = kStreams * (comb ? kStreams : 2);
+  const u32 count = kStreams * (second ? kStreams : 2);
   if (row >= row_count(kRatio, step) || member > count)
     return;
   const bool squares = member == count;
-  static_assert(kThreads == 8 * kWave && kFlat % kThreads == 0);
-  DS4_SHARED float partial[kThreads];
-  const float *f = streams + static_cast<u64>(row) * kFlat;
   float weights[kMine], values[kMine], sum = 0.0f;
-  if (!squares) {
-    const u8 *at = fn + (comb ? 2 * kStreams + member : member) * kBytes;
-    if constexpr (kStaged) {
-      at = staged_row(at);
-      barrier();
-    }
-    decode_row(at, weights);
-  }
+  if (!squares)
+    decode_share<kFlat>(fn + (second ? 2 * kStreams + member : member) *
+                                 row_bytes(kFlat),
+                        weights);
   wait_for_previous();
+  const u64 first = static_cast<u64>(row) * kFlat;
   DS4_REGISTERS
   for (u32 i = 0; i < kMine; ++i)
-    values[i] = f[thread_x() + i * kThreads];
+    values[i] = streams[first + thread_x() + i * kThreads];
+  if constexpr (kPost != 0)
+    add_sublayer(y + static_cast<u64>(row) * kHidden, post + row * kStreams,
+                 comb + row * kStreams * kStreams, values);
   DS4_REGISTERS
   for (u32 i = 0; i < kMine; ++i)
     sum = fma_f32(squares ? values[i] : weights[i], values[i], sum);
-  partial[thread_x()] = sum;
-  barrier();
-  if (wave() != 0)
-    return;
-  float p[8];
-#pragma unroll
-  for (u32 j = 0; j < 8; ++j)
-    p[j] = partial[kWave * j + lane()];
-  sum = wave_sum(tree8(p));
-  if (lane() == 0)
+  if constexpr (kPost != 0) {
+    // By blocks of the first group, for whose last the streams must be there.
+    constexpr u32 kWriters = 2 * kStreams + 1;
+    DS4_REGISTERS
+    for (u32 i = 0; i < kMine; ++i)
+      if (!second && i * kWriters / kMine == member)
+        made[first + thread_x() + i * kThreads] = values[i];
+  }
+  sum = sum_by_first_wave(sum);
+  if (thread_x() == 0)
     scratch[2 * row * kMembers + block] = sum;
 }

@@ -19,7 +19,9 @@ DS4_DEVICE void run(u32 block, u32 row, const float *logits, const float *bias,
   if (row >= row_count(kRatio, step))
     return;
   DS4_SHARED float scores[kExperts];
-  DS4_SHARED u32 keys[kExperts];
+  // Read by fours; those behind the last expert are below every key.
+  constexpr u32 kKeys = (kExperts + 3) / 4 * 4;
+  alignas(16) DS4_SHARED u32 keys[kKeys];
   DS4_SHARED float chosen[kUsed];
   logits += static_cast<u64>(row) * kExperts;
   for (u32 e = thread_x(); e < kExperts; e += kThreads) {
@@ -28,14 +30,22 @@ DS4_DEVICE void run(u32 block, u32 row, const float *logits, const float *bias,
     scores[e] = router_score(logits[e]);
     keys[e] = order_key(scores[e] + bias[e]);
   }
+  for (u32 e = kExperts + thread_x(); e < kKeys; e += kThreads)
+    keys[e] = 0;
   barrier();
   for (u32 e = thread_x(); e < kExperts; e += kThreads) {
     const u32 key = keys[e];
     u32 place = 0;
-    DS4_PREFETCH(16)
-    for (u32 f = 0; f < kExperts; ++f)
-      place += static_cast<u32>(keys[f] > key) |
-               (static_cast<u32>(keys[f] == key) & static_cast<u32>(f < e));
+    DS4_PREFETCH(8)
+    for (u32 f = 0; f < kKeys; f += 4) {
+      u32 four[4];
+      load_aligned<16>(reinterpret_cast<u8 *>(four),
+                       reinterpret_cast<const u8 *>(keys + f));
+      DS4_REGISTERS
+      for (u32 j = 0; j < 4; ++j)
+        // Of equal keys those of lower experts come before.
+        place += f + j < e ? four[j] >= key : four[j] > key;
+    }
     if (place < kUsed) {
       experts[row * kUsed + place] = static_cast<i32>(e);
       chosen[place] = scores[e];

@@ -26,12 +26,24 @@ struct FuseAttentionPass : impl::FuseAttentionBase<FuseAttentionPass> {
       fusion.fuse(members, name);
   }
 
+  /// With one token a step on a GPU, where heads end in blocks of their own
+  /// (codegen/LaunchSpec.h): norm and rotation where the product is.
+  bool fuseWithProduct(RmsNormOp norm, Operation *rope) {
+    Operation *product = makerOf(norm.getX());
+    if (!product || !isForGpu(norm) || rowCapacity(norm) > 1 ||
+        !whyAlone(product).empty() || isa<LaunchOp>(norm->getParentOp()))
+      return false;
+    return static_cast<bool>(
+        Fusion(explain).fuse({product, norm, rope}, "queries"));
+  }
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     for (AttendOp op : opsOf<AttendOp>(function)) {
-      if (Operation *maker = op.getQ().getDefiningOp<RopeOp>())
-        if (auto norm = maker->getOperand(0).getDefiningOp<RmsNormOp>())
-          fuseFrom<RopeOp>(norm, "queries");
+      if (Operation *rope = op.getQ().getDefiningOp<RopeOp>())
+        if (auto norm = rope->getOperand(0).getDefiningOp<RmsNormOp>())
+          if (!fuseWithProduct(norm, rope))
+            fuseFrom<RopeOp>(norm, "queries");
       fuseFrom<RopeOp, QuantizeOp>(op, "attention");
     }
     for (IndexScoreOp op : opsOf<IndexScoreOp>(function)) {

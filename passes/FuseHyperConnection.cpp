@@ -21,12 +21,14 @@ struct FuseHyperConnectionPass
   void fuseSite(Operation *collapse, Value streams) {
     SmallVector<Operation *> members;
     // On a GPU the products of a site with the streams are spread over blocks,
-    // which must find the streams complete: what makes them is a launch before.
+    // which make the streams each for itself, or must find them complete.
     const bool spread = isForGpu(collapse) && isa<HcPreOp>(collapse);
+    const bool isShort = rowCapacity(collapse) <= kMostColumns;
     // What makes the streams, if it is small work on each row.
     Value made = streams;
-    while (Operation *maker = spread ? nullptr : makerOf(made)) {
-      if (!isa<HcPostOp, EmbedOp, TakeOutputsOp>(maker))
+    while (Operation *maker = makerOf(made)) {
+      if (!isa<HcPostOp, EmbedOp, TakeOutputsOp>(maker) ||
+          (spread && !(isa<HcPostOp>(maker) && isShort)))
         break;
       members.insert(members.begin(), maker);
       if (!isa<TakeOutputsOp>(maker))

@@ -94,6 +94,7 @@ struct TopKCase {
 };
 const TopKCase topKCases[] = {
     {2, 32768, 512, 4, {{131070, 2, 1, 0}, {2050, 2, 1, 0}, {90000, 1, 1, 0}}},
+    {1, 8704, 512, 4, {{34815, 1, 1, 0}, {2051, 1, 1, 0}, {9000, 1, 1, 0}}},
     {3,
      64,
      16,
@@ -165,7 +166,7 @@ TEST(AttentionKernels, TopKOfEqualsTakesTheLowest) {
 }
 
 TEST(AttentionKernels, TopKReportsNan) {
-  const TopKCase &c = topKCases[1];
+  const TopKCase &c = topKCases[2];
   const Step step = {66, 3, 1, 0};
   std::vector<int32_t> result(3 * c.k);
   auto scores = scoresOf(0, 3 * c.scores);

@@ -289,4 +289,55 @@ TEST(CacheKernels, Compress) {
     }
 }
 
+/// A product and what is done to each of its vectors: on a GPU by the last of
+/// the blocks that a vector's rows are spread over.
+struct HeadsCase {
+  int64_t heads, width, in;
+
+  Kernel kernel;
+
+  HeadsCase(int64_t heads, int64_t width, int64_t in)
+      : heads(heads), width(width), in(in),
+        kernel(
+            fmt::format("ds4.launch \"heads\" : {1}, {1} {{\n"
+                        "%y = ds4.linear %0, %1 : ({2}, {3}) -> {0}\n"
+                        "%h = ds4.reshape %y : ({0}) -> {1}\n"
+                        "%n = ds4.rms_norm %h eps 1.0e-6 : ({1}) -> {1}\n"
+                        "%t = ds4.rope %n, %2 : ({1}, {4}) -> {1}\n"
+                        "%w = ds4.hadamard %t : ({1}) -> {1}\n"
+                        "%f = ds4.simulate %w fp4 width {5} : ({1}) -> {1}\n"
+                        "ds4.yield %t, %f : {1}, {1}\n}}",
+                        tensor({1, heads * width}), tensor({1, heads, width}),
+                        tensor({1, in}), weight({heads * width, in}),
+                        tensor({256, 32}), width),
+            {tensor({1, in}), weight({heads * width, in}), tensor({256, 32})},
+            {tensor({1, heads, width}), tensor({1, heads, width})}) {}
+};
+const HeadsCase headsCases[] = {{4, 64, 96}, {64, 128, 32}, {1, 64, 32}};
+
+TEST(CacheKernels, Heads) {
+  for (const HeadsCase &c : headsCases) {
+    SCOPED_TRACE(fmt::format("{} x {}", c.heads, c.width));
+    Random random(c.heads);
+    const Step step{9, 1, 1, 0};
+    const auto x = random.floats(c.in);
+    const auto w = random.floats(c.heads * c.width * c.in);
+    const auto table = random.floats(256 * 32);
+    std::vector<float> product(c.heads * c.width), normed(product.size()),
+        turned(product.size()), spread(product.size()), result(product.size());
+    auto y = product, n = product, t = product, h = product, f = product;
+    const auto bytes = bytesOf(w);
+    ref::linear({x, static_cast<uint64_t>(c.in)},
+                {WeightFormat::f32, bytes, static_cast<uint64_t>(c.in)}, y);
+    ref::rmsNorm(c.width, y, {}, 1e-6f, n);
+    ref::rope({1, step}, c.width, 32, false, n, table, t);
+    ref::hadamard(c.width, t, h);
+    ref::simulate(ref::SimulateMode::fp4, c.width, c.width, h, f);
+    c.kernel.run(step, {in(x), in(w), out(product), out(normed), in(table),
+                        out(turned), out(spread), out(result)});
+    expectSameBits(t, turned, "rope");
+    expectSameBits(f, result, "simulate");
+  }
+}
+
 } // namespace

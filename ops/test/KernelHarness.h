@@ -53,7 +53,8 @@ public:
   /// `op` is the op up to its types, with operands %0, %1, ... of the types
   /// `operands`, e.g. Kernel("ds4.rms_norm %0 eps 1.0e-6", {"tensor<1x8xf32>"},
   /// {"tensor<1x8xf32>"}). Ops that do not print a function type write their
-  /// own " : TYPES" at the end.
+  /// own " : TYPES" at the end. A ds4.launch is an op, too: its memory is what
+  /// the bodies of the host take, in the order in which they do.
   ///
   /// `target`: for which the launch is cut; it is cut for sm_90 as well, and
   /// must give the same. What a GPU's bodies do runs here, too; its matrix

@@ -61,6 +61,10 @@ const StreamCase streamCases[] = {
     {3, 2, 48, WeightFormat::q8_0, {{11, 3, 3, 0}}},
     {1, 1, 33, WeightFormat::f32, {{0, 1, 1, 0}}},
     {4, 3, 1056, WeightFormat::q8_0, {{5, 4, 0, 0}}},
+    // Long steps, of whole and of broken groups of rows.
+    {16, 4, 256, WeightFormat::q8_0, {{0, 16, 1, 0}, {3, 11, 1, 0}}},
+    {24, 2, 128, WeightFormat::f32, {{1, 17, 1, 0}}},
+    {16, 3, 512, WeightFormat::f32, {{1, 1, 1, 0}}},
 };
 
 TEST(StreamKernels, HcPre) {
@@ -129,6 +133,81 @@ TEST(StreamKernels, TakeOutputs) {
       c.take.run(step, {in(x), out(result)});
       expectSameBits(expected, result, "result");
     }
+}
+
+/// A site between two sublayers, from hc_post to what the next one reads.
+struct SiteCase {
+  int64_t rows, streams, hidden;
+  Step step;
+
+  Kernel kernel;
+
+  SiteCase(int64_t rows, int64_t streams, int64_t hidden, Step step)
+      : rows(rows), streams(streams), hidden(hidden), step(step),
+        kernel(fmt::format(
+                   "ds4.launch \"site\" : {0}, {1}, {2}, {3}, !ds4.q8<{4}x{5}> "
+                   "{{\n"
+                   "%s = ds4.hc_post %0, %1, %2, %3 : ({1}, {0}, {2}, {3}) -> "
+                   "{0}\n"
+                   "%x, %p, %c = ds4.hc_pre %s, %4, %5, %6 eps 1.0e-6, 2.0e-6 "
+                   "iterations 20 : ({0}, {6}, {7}, {8}) -> ({1}, {2}, {3})\n"
+                   "%n = ds4.rms_norm %x, %7 eps 3.0e-6 : ({1}, {9}) -> {1}\n"
+                   "%q = ds4.quantize %n : ({1}) -> !ds4.q8<{4}x{5}>\n"
+                   "ds4.yield %s, %n, %p, %c, %q : {0}, {1}, {2}, {3}, "
+                   "!ds4.q8<{4}x{5}>\n}}",
+                   tensor({rows, streams, hidden}), tensor({rows, hidden}),
+                   tensor({rows, streams}), tensor({rows, streams, streams}),
+                   rows, hidden, weight({mixes(), streams * hidden}),
+                   weight({3}), weight({mixes()}), weight({hidden})),
+               {tensor({rows, hidden}), tensor({rows, streams, hidden}),
+                tensor({rows, streams}), tensor({rows, streams, streams}),
+                weight({mixes(), streams * hidden}), weight({3}),
+                weight({mixes()}), weight({hidden})},
+               {tensor({rows, streams, hidden}), tensor({rows, hidden}),
+                tensor({rows, streams}), tensor({rows, streams, streams}),
+                "!ds4.q8"}) {}
+
+  int64_t mixes() const { return (2 + streams) * streams; }
+};
+const SiteCase siteCases[] = {
+    {1, 4, 4096, {7, 1, 1, 0}},
+    {5, 4, 256, {0, 3, 1, 0}},
+    {2, 3, 512, {0, 2, 1, 0}},
+    {1, 4, 96, {0, 1, 1, 0}},
+};
+
+TEST(StreamKernels, Site) {
+  for (const SiteCase &c : siteCases) {
+    SCOPED_TRACE(fmt::format("{} streams of {}", c.streams, c.hidden));
+    Random random(c.hidden);
+    const uint64_t n = c.step.count, m = c.streams, d = c.hidden;
+    const auto y = random.floats(n * d), x = random.floats(n * m * d, 2);
+    const auto post = random.floats(n * m), comb = random.floats(n * m * m);
+    const auto fn =
+        weightBytes(random, WeightFormat::f32, c.mixes(), m * d, 0.05f);
+    const auto scale = random.floats(3), base = random.floats(c.mixes());
+    const auto gain = random.floats(d);
+    std::vector<float> streams(n * m * d), input(n * d), nextPost(n * m),
+        nextComb(n * m * m), normed(n * d);
+    auto refStreams = streams, refInput = input, refPost = nextPost,
+         refComb = nextComb, refNormed = normed;
+    ref::hcPost(m, d, y, x, post, comb, refStreams);
+    ref::hcPre({m, d, 1e-6f, 2e-6f, 20}, refStreams,
+               {WeightFormat::f32, fn, m * d}, scale, base, refInput, refPost,
+               refComb);
+    ref::rmsNorm(d, refInput, gain, 3e-6f, refNormed);
+    const ref::Q8 refCodes = ref::quantize(d, refNormed);
+    std::vector<uint8_t> codes(refCodes.bytes.size());
+    c.kernel.run(c.step,
+                 {in(y), in(x), in(post), in(comb), out(streams), in(fn),
+                  in(scale), in(base), out(input), out(nextPost), out(nextComb),
+                  in(gain), out(normed), out(codes)});
+    expectSameBits(refStreams, streams, "streams");
+    expectSameBits(refPost, nextPost, "post");
+    expectSameBits(refComb, nextComb, "comb");
+    expectSameBits(refNormed, normed, "normed");
+    expectSameBits(refCodes.bytes, codes, "codes");
+  }
 }
 
 struct NormCase {
