@@ -33,7 +33,7 @@ DS4_DEVICE void run(u32 block, u32 row, const float *sinks, float *result,
   };
   const u32 head = block;
   const auto load_sums = [&](u32 first, u32 column,
-                             float (&sums)[kTogether][kColumns]) {
+                             float(&sums)[kTogether][kColumns]) {
     DS4_REGISTERS
     for (u32 i = 0; i < kTogether; ++i)
       if (first + i < tiles)

@@ -1,5 +1,5 @@
-// linear_rows.hip - y = W x with f32 activations, a row by a block, for GPUs and
-// short matrices, whose rows would keep a wave for long. The weights are on
+// linear_rows.hip - y = W x with f32 activations, a row by a block, for GPUs
+// and short matrices, whose rows would keep a wave for long. The weights are on
 // their way before the activations come.
 //
 // | constant | |

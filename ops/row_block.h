@@ -1,7 +1,7 @@
-// row_block.h - the dot product of a stored row with an f32 vector by a block of
-// eight waves, in the strided order: thread t has partial sum t, whose weights
-// it has decoded before the vector comes. Constants: kThreads (256); the
-// decoder of the format (ops/weights/) has been included before.
+// row_block.h - the dot product of a stored row with an f32 vector by a block
+// of eight waves, in the strided order: thread t has partial sum t, whose
+// weights it has decoded before the vector comes. Constants: kThreads (256);
+// the decoder of the format (ops/weights/) has been included before.
 #include "dot.h"
 
 /// Elements of a row of kRow that a thread has: thread, thread + 256, ....
@@ -10,10 +10,9 @@ template <u32 kRow> constexpr u32 kShare = kRow / kThreads;
 /// The row goes through LDS, if its codes would be loaded byte by byte and are
 /// few enough.
 template <u32 kRow>
-constexpr bool kGoesThroughLds = kBlockElements > 1 &&
-                                 kRow / kBlockElements * kBlockBytes % 16 ==
-                                     0 &&
-                                 kRow / kBlockElements * kBlockBytes <= 32768;
+constexpr bool kGoesThroughLds =
+    kBlockElements > 1 && kRow / kBlockElements *kBlockBytes % 16 == 0 &&
+    kRow / kBlockElements *kBlockBytes <= 32768;
 
 /// By all threads of the block, without a barrier.
 template <u32 kRow> DS4_DEVICE const u8 *block_staged_row(const u8 *row) {

@@ -1,9 +1,9 @@
 // top_k.hip - the k visible rows with the highest scores, ascending by row. One
 // block a query: a radix search, 8 bits of the order key at a time, finds the
 // key of the k-th best and how many rows of exactly this key belong to the k;
-// then each thread lists the chosen rows of its own stretch. If threads keep the
-// keys, neighbours have those of neighbouring rows, and a byte of LDS a row says
-// to who lists it how it compares.
+// then each thread lists the chosen rows of its own stretch. If threads keep
+// the keys, neighbours have those of neighbouring rows, and a byte of LDS a row
+// says to who lists it how it compares.
 //
 // | constant | |
 // |---|---|

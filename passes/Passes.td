@@ -47,8 +47,9 @@ def FuseHyperConnection
     the quantisation behind it. The streams are mixed by many blocks; the last
     of them does the rest of the row.
 
-    On a GPU `hc_post` stays a launch of its own: the dot products of `hc_pre`
-    are then spread over blocks, which must find the streams complete.
+    On a GPU the dot products of `hc_pre` are spread over blocks. In steps of few
+    tokens each of them makes the streams for itself; in longer ones `hc_post`
+    stays a launch of its own.
 
     Refused: what makes the streams has other rows than the collapse (the rows
     of a prefill step that need logits).
@@ -121,8 +122,9 @@ def FuseExperts : Pass<"ds4-fuse-experts", "::mlir::func::FuncOp"> {
 def FuseAttention : Pass<"ds4-fuse-attention", "::mlir::func::FuncOp"> {
   let summary = "Queries, indexer and attention in a launch each";
   let description = [{
-    Norm and rotation of the queries, head by head; rotation, Hadamard transform
-    and rounding of the index queries; index scores and, in the block that
+    Norm and rotation of the queries, head by head, with one token a step on a
+    GPU in the launch of their product, whose blocks a head is spread over;
+    rotation, Hadamard transform and rounding of the index queries; index scores and, in the block that
     finishes last, the selection; attention with the inverse rotation and the
     quantisation of what its block has written.
   }];

@@ -1,4 +1,4 @@
-// RUN: ds4-opt %s --ds4-fuse-attention | FileCheck %s
+// RUN: ds4-opt %s --ds4-fuse-attention --split-input-file | FileCheck %s
 
 // Norm and rotation of the queries; index scores and their selection; attention
 // up to what the output projection reads.
@@ -36,4 +36,46 @@ func.func @attention(%q0: tensor<1x2x64xf32>, %i0: tensor<1x2x32xf32>, %u: tenso
   %v = ds4.reshape %p : (tensor<1x2x64xf32>) -> tensor<1x128xf32>
   %r = ds4.quantize %v : (tensor<1x128xf32>) -> !ds4.q8<1x128>
   return %r : !ds4.q8<1x128>
+}
+
+// -----
+// With one token a step on a GPU norm and rotation follow the product; with
+// more they are a launch of their own.
+module attributes {ds4.profile = {target = "sm_90"}} {
+// CHECK-LABEL: func.func @gpu_one_token(
+// CHECK:         ds4.launch "queries"
+// CHECK-NEXT:      ds4.linear
+// CHECK-NEXT:      ds4.reshape
+// CHECK-NEXT:      ds4.rms_norm
+// CHECK-NEXT:      ds4.rope
+// CHECK:         ds4.attend
+func.func @gpu_one_token(%x: tensor<1x64xf32>, %kv: tensor<1x64xf32>, %t: tensor<512x32xf32>) -> tensor<1x2x64xf32> {
+  %w = ds4.weight "w" : !ds4.weight<128x64xf16>
+  %ring = ds4.state "ring" : !ds4.state<64x64xf32>
+  %sinks = ds4.weight "sinks" : !ds4.weight<2xf32>
+  %y = ds4.linear %x, %w : (tensor<1x64xf32>, !ds4.weight<128x64xf16>) -> tensor<1x128xf32>
+  %q0 = ds4.reshape %y : (tensor<1x128xf32>) -> tensor<1x2x64xf32>
+  %qn = ds4.rms_norm %q0 eps 1.0e-6 : (tensor<1x2x64xf32>) -> tensor<1x2x64xf32>
+  %q = ds4.rope %qn, %t : (tensor<1x2x64xf32>, tensor<512x32xf32>) -> tensor<1x2x64xf32>
+  %o = ds4.attend %q, %kv, %ring, %sinks window 32 ratio 0 scale 0.1 : (tensor<1x2x64xf32>, tensor<1x64xf32>, !ds4.state<64x64xf32>, !ds4.weight<2xf32>) -> tensor<1x2x64xf32>
+  return %o : tensor<1x2x64xf32>
+}
+
+// CHECK-LABEL: func.func @gpu_two_tokens(
+// CHECK:         ds4.linear
+// CHECK:         ds4.launch "queries"
+// CHECK-NEXT:      ds4.rms_norm
+// CHECK-NEXT:      ds4.rope
+// CHECK:         ds4.attend
+func.func @gpu_two_tokens(%x: tensor<2x64xf32>, %kv: tensor<2x64xf32>, %t: tensor<512x32xf32>) -> tensor<2x2x64xf32> {
+  %w = ds4.weight "w" : !ds4.weight<128x64xf16>
+  %ring = ds4.state "ring" : !ds4.state<64x64xf32>
+  %sinks = ds4.weight "sinks" : !ds4.weight<2xf32>
+  %y = ds4.linear %x, %w : (tensor<2x64xf32>, !ds4.weight<128x64xf16>) -> tensor<2x128xf32>
+  %q0 = ds4.reshape %y : (tensor<2x128xf32>) -> tensor<2x2x64xf32>
+  %qn = ds4.rms_norm %q0 eps 1.0e-6 : (tensor<2x2x64xf32>) -> tensor<2x2x64xf32>
+  %q = ds4.rope %qn, %t : (tensor<2x2x64xf32>, tensor<512x32xf32>) -> tensor<2x2x64xf32>
+  %o = ds4.attend %q, %kv, %ring, %sinks window 32 ratio 0 scale 0.1 : (tensor<2x2x64xf32>, tensor<2x64xf32>, !ds4.state<64x64xf32>, !ds4.weight<2xf32>) -> tensor<2x2x64xf32>
+  return %o : tensor<2x2x64xf32>
+}
 }

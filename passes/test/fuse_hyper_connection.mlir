@@ -39,3 +39,34 @@ func.func @other_rows(%y: tensor<8x64xf32>, %s: tensor<8x4x64xf32>, %p: tensor<8
   %2 = ds4.head_collapse %1, %fn, %scale, %base eps 1.0e-6, 1.0e-6 : (tensor<2x4x64xf32>, !ds4.weight<4x256xf16>, !ds4.weight<1xf32>, !ds4.weight<4xf32>) -> tensor<2x64xf32>
   return %2 : tensor<2x64xf32>
 }
+
+// -----
+// On a GPU hc_post joins in steps of few tokens.
+module attributes {ds4.profile = {target = "sm_90"}} {
+// CHECK-LABEL: func.func @gpu_few_tokens(
+// CHECK:         ds4.launch "hyper_connection"
+// CHECK-NEXT:      ds4.hc_post
+// CHECK-NEXT:      ds4.hc_pre
+func.func @gpu_few_tokens(%y: tensor<8x64xf32>, %s: tensor<8x4x64xf32>, %p: tensor<8x4xf32>, %c: tensor<8x4x4xf32>) -> tensor<8x64xf32> {
+  %fn = ds4.weight "fn" : !ds4.weight<24x256xf16>
+  %scale = ds4.weight "scale" : !ds4.weight<3xf32>
+  %base = ds4.weight "base" : !ds4.weight<24xf32>
+  %0 = ds4.hc_post %y, %s, %p, %c : (tensor<8x64xf32>, tensor<8x4x64xf32>, tensor<8x4xf32>, tensor<8x4x4xf32>) -> tensor<8x4x64xf32>
+  %x, %post, %comb = ds4.hc_pre %0, %fn, %scale, %base eps 1.0e-6, 1.0e-6 iterations 20 : (tensor<8x4x64xf32>, !ds4.weight<24x256xf16>, !ds4.weight<3xf32>, !ds4.weight<24xf32>) -> (tensor<8x64xf32>, tensor<8x4xf32>, tensor<8x4x4xf32>)
+  return %x : tensor<8x64xf32>
+}
+
+// In longer ones it is a launch of its own.
+// CHECK-LABEL: func.func @gpu_many_tokens(
+// CHECK:         ds4.hc_post
+// CHECK-NEXT:    ds4.launch "hyper_connection"
+// CHECK-NEXT:      ds4.hc_pre
+func.func @gpu_many_tokens(%y: tensor<9x64xf32>, %s: tensor<9x4x64xf32>, %p: tensor<9x4xf32>, %c: tensor<9x4x4xf32>) -> tensor<9x64xf32> {
+  %fn = ds4.weight "fn" : !ds4.weight<24x256xf16>
+  %scale = ds4.weight "scale" : !ds4.weight<3xf32>
+  %base = ds4.weight "base" : !ds4.weight<24xf32>
+  %0 = ds4.hc_post %y, %s, %p, %c : (tensor<9x64xf32>, tensor<9x4x64xf32>, tensor<9x4xf32>, tensor<9x4x4xf32>) -> tensor<9x4x64xf32>
+  %x, %post, %comb = ds4.hc_pre %0, %fn, %scale, %base eps 1.0e-6, 1.0e-6 iterations 20 : (tensor<9x4x64xf32>, !ds4.weight<24x256xf16>, !ds4.weight<3xf32>, !ds4.weight<24xf32>) -> (tensor<9x64xf32>, tensor<9x4xf32>, tensor<9x4x4xf32>)
+  return %x : tensor<9x64xf32>
+}
+}
