@@ -118,7 +118,7 @@ static bool spreadMixes(HcPreOp op, KernelSpec &spec) {
 /// In long steps on a GPU a block does several rows (ops/hc_tokens.hip). False:
 /// it does not.
 static bool shareMixes(HcPreOp op, KernelSpec &spec) {
-  constexpr uint32_t kRows = 8;
+  constexpr uint32_t kRows = 4;
   const int64_t streams = dim(op.getStreams(), 1);
   if (!isForGpu(op) || !hasRoom(spec) || rowCapacity(op) <= kMostColumns ||
       rowCapacity(op) % kRows != 0 || streams * streams > 32 ||

@@ -7,30 +7,37 @@
 // | constant | |
 // |---|---|
 // | kStreams, ..., kHcEps | as in hc_pre.hip |
-// | kColumns | rows of a block: 8, a wave each for the small matrices |
+// | kColumns | rows of a block, a wave each for the small matrices |
 
 #include "hc_gates.h"
 
 constexpr u32 kPassMixes = 12, kPitch = kMixes + 1;
-static_assert(kThreads == 8 * kWave && kColumns == 8 && kFlat % kThreads == 0);
+constexpr u32 kWaves = kThreads / kWave, kTogether = kWaves / kColumns;
+static_assert(kWaves == 8 && kWaves % kColumns == 0 && kFlat % kThreads == 0);
 
-/// Sums of all threads' partial sums, a row of the group by a wave; in every
-/// lane. A barrier is behind.
+/// mixes[c * kPitch + first + j] from all threads' partial sums mine[c][j], in
+/// turns of kTogether, each sum by a wave. A barrier is behind.
 template <u32 kCount>
-DS4_DEVICE void sum_rows(const float (&mine)[kColumns][kCount],
-                         float (&sums)[kCount]) {
-  DS4_SHARED float partials[kColumns * kThreads];
+DS4_DEVICE void sum_rows(const float (&mine)[kColumns][kCount], u32 first,
+                         float *mixes) {
+  DS4_SHARED float partials[kWaves * kThreads];
   DS4_REGISTERS
-  for (u32 j = 0; j < kCount; ++j) {
+  for (u32 begin = 0; begin < kCount; begin += kTogether) {
     DS4_REGISTERS
+    for (u32 j = 0; j < kTogether; ++j)
+      if (begin + j < kCount)
+        DS4_REGISTERS
     for (u32 c = 0; c < kColumns; ++c)
-      partials[c * kThreads + thread_x()] = mine[c][j];
+      partials[(j * kColumns + c) * kThreads + thread_x()] = mine[c][begin + j];
     barrier();
     float p[8];
     DS4_REGISTERS
     for (u32 i = 0; i < 8; ++i)
       p[i] = partials[wave() * kThreads + kWave * i + lane()];
-    sums[j] = wave_sum(tree8(p));
+    const float sum = wave_sum(tree8(p));
+    const u32 j = begin + wave() / kColumns;
+    if (lane() == 0 && j < kCount)
+      mixes[wave() % kColumns * kPitch + first + j] = sum;
     barrier();
   }
 }
@@ -40,8 +47,8 @@ DS4_DEVICE void sum_rows(const float (&mine)[kColumns][kCount],
 template <u32 kCount>
 DS4_DEVICE void mix_rows(const float *f, const u8 *fn, u32 first,
                          float *mixes) {
-  float mine[kColumns][kCount] = {}, sums[kCount];
-  DS4_PREFETCH(2)
+  float mine[kColumns][kCount] = {};
+  DS4_PREFETCH(4)
   for (u32 i = thread_x(); i < kFlat; i += kThreads) {
     float values[kColumns];
     DS4_REGISTERS
@@ -59,11 +66,7 @@ DS4_DEVICE void mix_rows(const float *f, const u8 *fn, u32 first,
             fma_f32(squares ? values[c] : weight, values[c], mine[c][j]);
     }
   }
-  sum_rows(mine, sums);
-  DS4_REGISTERS
-  for (u32 j = 0; j < kCount; ++j)
-    if (lane() == j)
-      mixes[wave() * kPitch + first + j] = sums[j];
+  sum_rows(mine, first, mixes);
 }
 
 DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
@@ -80,12 +83,11 @@ DS4_DEVICE void run(u32 block, u32 row, const float *streams, const u8 *fn,
   for (u32 first = 0; first < kWhole; first += kPassMixes)
     mix_rows<kPassMixes>(f, fn, first, mixes);
   mix_rows<kMixes + 1 - kWhole>(f, fn, kWhole, mixes);
-  barrier();
 
-  const float *own = mixes + wave() * kPitch;
+  const float *own = mixes + wave() % kColumns * kPitch;
   float gates[kStreams];
   gates_by_lanes(own, own[kMixes], scale, base, gates);
-  if (lane() == 0)
+  if (wave() < kColumns && lane() == 0)
     for (u32 i = 0; i < kStreams; ++i)
       pre[wave() * kStreams + i] = gates[i];
   if (wave() < count) {
