@@ -55,7 +55,13 @@ void addRoutingKernels(KernelTable &kernels) {
 
   kernels.add<GroupPairsOp>([](GroupPairsOp op, KernelSpec &spec) {
     const auto experts = static_cast<int64_t>(op.getCount());
-    spec.block = threadsFor(spec, experts, 8);
+    // A wave a run of the pairs: on the host few, since their lanes meet after
+    // every 32 pairs; on GPUs as many as LDS has counts for.
+    constexpr int64_t kMostCounts = 8192;
+    const int64_t pairs = spec.gridY * dim(op.getExperts(), 1);
+    spec.block = threadsFor(
+        spec, pairs,
+        isForGpu(op) ? std::clamp<int64_t>(kMostCounts / experts, 1, 32) : 2);
     spec.columns = spec.gridY; // one block does the step
     spec.constant("kExperts", experts)
         .constant("kUsed", dim(op.getExperts(), 1));

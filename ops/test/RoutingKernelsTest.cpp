@@ -24,7 +24,9 @@ struct GroupCase {
 const GroupCase groupCases[] = {{40, 256, 6, {40, 39, 1}},
                                 {300, 8, 3, {300}},
                                 {1, 1, 1, {1}},
-                                {9, 300, 2, {9}}};
+                                {9, 300, 2, {9}},
+                                // more pairs than a GPU's block has threads
+                                {1200, 400, 2, {1200, 700}}};
 
 TEST(RoutingKernels, GroupPairs) {
   for (const GroupCase &c : groupCases)
