@@ -148,14 +148,57 @@ static void launchTiles(KernelSpec &spec, Operation *op, WeightType weight,
   describeLayout(spec, weight);
 }
 
+/// Grid and constants of ops/linear_strided.hip: a block does kTileColumns rows
+/// of activations times 4 * kLaneRows rows of one of `matrices` matrices.
+static void launchStrided(KernelSpec &spec, Operation *op, WeightType weight,
+                          int64_t out, int64_t matrices) {
+  constexpr int64_t kThreads = 256;
+  const Target *target = findTarget(targetOf(op));
+  assert(target && "tiles are for GPUs, which a profile names");
+  int64_t laneRows = 8, stage = 8; // terms in LDS at a time
+  while (weight.getRowElements() / 256 % stage != 0)
+    stage /= 2;
+  auto staged = [&] {
+    return 2 * 4 * 8 * stage * (kTileColumns + 4 * laneRows + 4);
+  };
+  // Two of the sums that wait for each of a lane's products.
+  int64_t kept = 2 * 4 * kThreads * 8 * laneRows;
+  const bool keeps =
+      staged() + kept <= static_cast<int64_t>(target->sharedBytes);
+  if (!keeps) { // registers have room for those of fewer rows
+    laneRows = 4;
+    stage = std::min<int64_t>(stage, 4);
+    kept = 4 * kThreads;
+  }
+  spec.kernel = "linear_strided";
+  spec.format = weight.getFormat();
+  spec.block = spec.mostThreads = kThreads;
+  spec.gridX =
+      static_cast<uint32_t>(matrices * llvm::divideCeil(out, 4 * laneRows));
+  spec.sharedBytes = static_cast<uint32_t>(staged() + kept);
+  spec.constant("kIn", weight.getRowElements())
+      .constant("kOut", out)
+      .constant("kRowBytes", weight.getDeviceRowBytes())
+      .constant("kLaneRows", laneRows)
+      .constant("kStage", stage)
+      .constant("kKeepShared", keeps)
+      .constant("kSharedBytes", spec.sharedBytes)
+      .constant("kBookLevels", weight.getBookLevels())
+      .constant("kInt8", 0)
+      .constant("kColumns", spec.columns);
+  spec.layout = WeightLayout::file;
+}
+
 /// Grid and constants of `matrices` products of `out` rows each.
 static void launchMatrices(KernelSpec &spec, Operation *op, Value x,
                            WeightType weight, int64_t out, int64_t matrices) {
   spec.columns = static_cast<uint32_t>(columnsOf(op));
-  if (spec.columns > kMostColumns)
+  if (spec.columns <= kMostColumns)
+    launchProducts(spec, op, x, weight, out, matrices);
+  else if (isa<Q8Type>(x.getType()))
     launchTiles(spec, op, weight, out, matrices);
   else
-    launchProducts(spec, op, x, weight, out, matrices);
+    launchStrided(spec, op, weight, out, matrices);
 }
 
 /// Grid and constants of an expert product (ops/expert_pairs.h). Tiles of

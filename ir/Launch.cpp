@@ -75,16 +75,19 @@ static bool hasMinimum(ds4::WeightFormat format) {
 
 bool ds4::ir::canUseTiles(Operation *op) {
   if (!isForGpu(op) ||
-      !isa<LinearOp, GroupedLinearOp, ExpertGateUpOp, ExpertDownOp>(op) ||
-      !isa<Q8Type>(op->getOperand(0).getType()))
+      !isa<LinearOp, GroupedLinearOp, ExpertGateUpOp, ExpertDownOp>(op))
     return false;
-  return llvm::all_of(op->getOperandTypes(), [](Type type) {
+  const bool int8 = isa<Q8Type>(op->getOperand(0).getType());
+  if (!int8 && !isa<LinearOp, GroupedLinearOp>(op))
+    return false;
+  return llvm::all_of(op->getOperandTypes(), [&](Type type) {
     auto weight = dyn_cast<WeightType>(type);
     if (!weight)
       return true;
     const ds4::WeightFormatInfo &info = weightFormatInfo(weight.getFormat());
-    return info.quantised && info.blockElements == 32 &&
-           !hasMinimum(info.format) && weight.getRowElements() % 256 == 0;
+    return weight.getRowElements() % 256 == 0 &&
+           (!int8 || (info.quantised && info.blockElements == 32 &&
+                      !hasMinimum(info.format)));
   });
 }
 

@@ -36,9 +36,10 @@ bool isSelection(mlir::Operation *op);
 /// rows of a step, so that no other may wait for one of them, or tiles of them.
 llvm::StringRef whyAlone(mlir::Operation *op);
 
-/// Whether `op` is a product with a weight that a GPU can do by tiles
-/// (ops/tile.h): int8 activations, blocks of 32 with no minimum, eight equal
-/// segments.
+/// Whether `op` is a product with a weight that a GPU can do by tiles: with
+/// int8 activations blocks of 32 with no minimum, eight equal segments
+/// (ops/tile.h); with f32 a linear with as many terms in each partial sum
+/// (ops/linear_strided.hip).
 bool canUseTiles(mlir::Operation *op);
 
 /// Whether `a` and `b` touch one cache and one of them writes it.

@@ -1,7 +1,7 @@
 // How GPUs do products in long steps, against the oracle, bit for bit: by tiles
 // of integer matrix instructions (ops/tile.h), which are emulated for both
-// targets, and by several rows of f32 (ops/products.h). The widths of DeepSeek
-// V4 Flash, tiles and stages that are not full, every format that has tiles.
+// targets, and of f32 (ops/linear_strided.hip). The widths of DeepSeek V4
+// Flash, tiles and stages that are not full, every format that has tiles.
 #include "ops/test/LinearCases.h"
 
 using namespace ds4;
@@ -54,14 +54,25 @@ TEST(Tile, Linear) {
 const std::deque<LinearCase> &floatCases() {
   static const std::deque<LinearCase> cases = [] {
     std::deque<LinearCase> all;
-    for (WeightFormat format : {f16, q8_0, q2_1_rocmfp2_mix}) {
-      all.emplace_back(20, 0, 70, 1024, format, false, Step{5, 18, 1, 0}, 1, 8,
-                       "sm_90");
-      all.emplace_back(9, 3, 6, 128, format, false, Step{0, 9, 1, 0}, 1, 8,
-                       "sm_90");
-    }
-    all.emplace_back(16, 0, 3, 263, f32, false, Step{0, 16, 1, 0}, 1, 8,
-                     "gfx1151");
+    auto add = [&](int64_t capacity, int64_t groups, int64_t out, int64_t in,
+                   WeightFormat format, Step step, int64_t shared = kColumns,
+                   RowRatio ratio = 1) {
+      all.emplace_back(capacity, groups, out, in, format, false, step, ratio,
+                       shared, kTarget);
+    };
+    for (WeightFormat format :
+         {f16, q8_0, q2_1_rocmfp2_mix, q4_0_rocmfp4_fast, q6_K})
+      add(10, 0, 7, 1024, format, {5, 9, 1, 0});
+    // Flash; a partial sum of one term, of three.
+    for (int64_t in : {4096, 256, 768})
+      add(10, 0, 40, in, bf16, {0, 9, 1, 0});
+    // Several blocks both ways, the last ones not full.
+    add(140, 0, 70, 512, f16, {7, 131, 1, 0});
+    add(70, 3, 35, 256, q8_0, {0, 66, 1, 0});
+    add(20, 0, 64, 512, f32, {3, 80, 1, 0}, kColumns, 4);
+    // Eight rows at a time.
+    add(9, 3, 6, 128, q8_0, {0, 9, 1, 0}, 8);
+    add(16, 0, 3, 263, f32, {0, 16, 1, 0}, 8);
     return all;
   }();
   return cases;

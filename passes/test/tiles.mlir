@@ -3,12 +3,13 @@
 
 module attributes {ds4.profile = {target = "sm_90"}} {
 
-// int8 activations and blocks of 32: by tiles, in a launch of its own. Minima,
-// f32 activations and rows without eight equal segments: by columns.
+// By tiles, in a launch of its own: int8 activations and blocks of 32, f32
+// activations and any weight. Minima, rows without eight equal segments: by
+// columns.
 // CHECK-LABEL: func.func @prefill(
 // CHECK:         ds4.linear {{.+}} {ds4.columns = 64 : i32} : (!ds4.q8<64x256>, !ds4.weight<96x256xq8_0>)
 // CHECK:         ds4.linear {{.+}} {ds4.columns = 8 : i32} : (!ds4.q8<64x256>, !ds4.weight<96x256xq4_1>)
-// CHECK:         ds4.linear {{.+}} {ds4.columns = 8 : i32} : (tensor<64x256xf32>, !ds4.weight<96x256xq8_0>)
+// CHECK:         ds4.linear {{.+}} {ds4.columns = 64 : i32} : (tensor<64x256xf32>, !ds4.weight<96x256xq8_0>)
 // CHECK:         ds4.linear {{.+}} {ds4.columns = 8 : i32} : (!ds4.q8<64x96>, !ds4.weight<96x96xq8_0>)
 func.func @prefill(%t: tensor<64xi32>, %x: tensor<64x256xf32>) -> (tensor<64x96xf32>, tensor<64x96xf32>, tensor<64x96xf32>, tensor<64x96xf32>) {
   %w = ds4.weight "w" : !ds4.weight<96x256xq8_0>
