@@ -107,8 +107,40 @@ static bool spreadHeads(IndexScoreOp op, KernelSpec &spec) {
   return true;
 }
 
+/// Rectangles of heads by rows (ops/index_prompt.hip), for long steps on a GPU;
+/// false: the shape is not made for it.
+static bool scoreRectangles(IndexScoreOp op, KernelSpec &spec) {
+  constexpr int64_t kThreads = 256, kTile = 32, kLongStep = 16;
+  const StateType keys = op.getKeys().getType();
+  const int64_t heads = dim(op.getQ(), 1), width = keys.getWidth();
+  if (!isForGpu(op) || spec.gridY < kLongStep || width % 32 != 0 ||
+      heads % 8 != 0 ||
+      (spec.placement.threads && spec.placement.threads != kThreads))
+    return false;
+  const Target *target = findTarget(targetOf(op));
+  assert(target && "a profile names the GPU");
+  // Memory of the kernel.
+  const int64_t bytes =
+      4 * (heads * (width + 28) + kTile * (width + 28) + heads * kTile);
+  if (bytes > static_cast<int64_t>(target->sharedBytes))
+    return false;
+  spec.kernel = "index_prompt";
+  spec.block = spec.mostThreads = kThreads;
+  spec.sharedBytes = static_cast<uint32_t>(bytes);
+  // A block loads the queries once: few blocks, if there are tokens enough.
+  const int64_t blocks = std::max<int64_t>(2, 2048 / spec.gridY);
+  describeScores(
+      spec, op,
+      std::min<int64_t>(llvm::divideCeil(keys.getRows(), kTile), blocks));
+  spec.constant("kRectangleHeads", heads % 32 == 0   ? 32
+                                   : heads % 16 == 0 ? 16
+                                                     : 8)
+      .constant("kSharedBytes", spec.sharedBytes);
+  return true;
+}
+
 static LogicalResult describeIndexScore(IndexScoreOp op, KernelSpec &spec) {
-  if (spreadHeads(op, spec))
+  if (scoreRectangles(op, spec) || spreadHeads(op, spec))
     return success();
   const StateType keys = op.getKeys().getType();
   // A thread keeps its decoded key in LDS.

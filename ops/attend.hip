@@ -1,9 +1,9 @@
 // attend.hip - softmax attention of all heads over one latent row per position,
-// for the host and for shapes that attend_tiles.hip and attend_prompt.hip, which
-// are for GPUs, do not divide.
-// A block does a group of heads of one query: it decodes a tile of 32 rows into
-// LDS once for all of them. A wave does kWaveHeads heads: for scores a lane is
-// a row of the tile, for values a lane has every 32nd column.
+// for the host and for shapes that attend_tiles.hip and attend_prompt.hip,
+// which are for GPUs, do not divide. A block does a group of heads of one
+// query: it decodes a tile of 32 rows into LDS once for all of them. A wave
+// does kWaveHeads heads: for scores a lane is a row of the tile, for values a
+// lane has every 32nd column.
 //
 //   tile: s = (q . K) scale; m = max s; e = exp(s - m); z = sum e; o = sum e K
 //   merge from (sink, 1, 0), tiles in order; result = o / z

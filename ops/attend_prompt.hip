@@ -24,15 +24,13 @@
 #include "state_rows.h"
 
 constexpr u32 kSegment = kDim / 8, kPart = kSegment / kPanels;
-static_assert(kDim % 32 == 0 && kPart % 4 == 0 && kPart * kPanels == kSegment);
-static_assert(kBlockHeads == 8 || kBlockHeads == 16 || kBlockHeads == 32);
+constexpr u32 kRectangleHeads = kBlockHeads;
+static_assert(kDim % 32 == 0 && kPart * kPanels == kSegment);
+#include "rectangles.h"
+
 constexpr u32 kTileWaves = 8, kTileThreads = kTileWaves * kWave;
 static_assert(kThreads == kTileGroup * kTileThreads);
 
-// Segments and rows in LDS are so far apart that what the lanes of a wave read
-// at a time is in different banks, for both products.
-constexpr u32 kQuerySegment = kSegment + 4, kQueryPitch = 8 * kQuerySegment - 4;
-constexpr u32 kRowSegment = kPart + 4, kRowPitch = 8 * kRowSegment - 4;
 constexpr u32 kScorePitch = kTile + 4, kTermPitch = kBlockHeads + 4;
 
 /// What a tile leaves for the weighted sums.
@@ -136,88 +134,6 @@ DS4_DEVICE void load_panel(const Caches &caches, const Source &source,
       if (const u32 r = first + b * kRows;
           r >= source.own && r < source.tile.count)
         store_floats(to + r * kRowPitch, values[b]);
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Scores: a lane does kLaneHeads heads by four rows of a segment. Bits of a
-// lane's number: 0 which rows of eight, 1 which heads, 2 to 4 the segment, so
-// that lane xor 1 shares its queries and lane xor 2 its rows.
-//===----------------------------------------------------------------------===//
-
-constexpr u32 kLaneHeads = kBlockHeads / 4, kLaneRows = 4;
-constexpr u32 kHeadRun = kLaneHeads < 4 ? kLaneHeads : 4;
-constexpr u32 kRowWaves = kTile / (2 * kLaneRows);
-typedef float LaneSums[kLaneHeads][kLaneRows];
-
-/// Distance of head i of a lane from its first.
-DS4_DEVICE constexpr u32 head_step(u32 i) {
-  return i / kHeadRun * 2 * kHeadRun + i % kHeadRun;
-}
-DS4_DEVICE u32 lane_head() {
-  return tile_wave() / kRowWaves * (kBlockHeads / 2) +
-         lane() / 2 % 2 * kHeadRun;
-}
-DS4_DEVICE u32 lane_row() {
-  return tile_wave() % kRowWaves * 2 * kLaneRows + lane() % 2 * kLaneRows;
-}
-
-/// Adds the products of a panel's columns.
-DS4_DEVICE void add_panel(const Memory &memory, u32 panel, LaneSums &sums) {
-  const u32 segment = lane() / 4;
-  const float *query = memory.queries + lane_head() * kQueryPitch +
-                       segment * kQuerySegment + panel * kPart;
-  const float *row = memory.tiles[wave_tile()].rows + lane_row() * kRowPitch +
-                     segment * kRowSegment;
-#pragma unroll 1
-  for (u32 column = 0; column < kPart; column += 4) {
-    float k[kLaneRows][4], four[2][4];
-    load_floats(query, four[0]);
-    DS4_REGISTERS
-    for (u32 j = 0; j < kLaneRows; ++j)
-      load_floats(row + j * kRowPitch, k[j]);
-    DS4_REGISTERS
-    for (u32 i = 0; i < kLaneHeads; ++i) {
-      // The next head's values come while this one's are used.
-      if (i + 1 < kLaneHeads)
-        load_floats(query + head_step(i + 1) * kQueryPitch, four[(i + 1) % 2]);
-      DS4_REGISTERS
-      for (u32 c = 0; c < 4; ++c)
-        DS4_REGISTERS
-      for (u32 j = 0; j < kLaneRows; ++j)
-        sums[i][j] = fma_f32(four[i % 2][c], k[j][c], sums[i][j]);
-    }
-    query += 4;
-    row += 4;
-  }
-}
-
-/// Adds the segments of eight sums, which are in lanes xor 4, 8, 16; a lane
-/// gets the sum whose number is its segment.
-DS4_DEVICE float sum_of_segments(const float (&values)[8]) {
-  float four[4], two[2];
-  DS4_REGISTERS
-  for (u32 i = 0; i < 4; ++i)
-    four[i] = pair_share(values[2 * i], values[2 * i + 1], 4);
-  DS4_REGISTERS
-  for (u32 i = 0; i < 2; ++i)
-    two[i] = pair_share(four[2 * i], four[2 * i + 1], 8);
-  float sum = pair_share(two[0], two[1], 16);
-  keep_here(sum);
-  return sum;
-}
-
-DS4_DEVICE void store_scores(const LaneSums &sums, TileMemory &memory) {
-  DS4_REGISTERS
-  for (u32 first = 0; first < kLaneHeads * kLaneRows; first += 8) {
-    float values[8];
-    DS4_REGISTERS
-    for (u32 v = 0; v < 8; ++v)
-      values[v] = sums[(first + v) % kLaneHeads][(first + v) / kLaneHeads];
-    const u32 own = first + lane() / 4;
-    memory.scores[(lane_head() + head_step(own % kLaneHeads)) * kScorePitch +
-                  lane_row() + own / kLaneHeads] =
-        sum_of_segments(values) * kScale;
   }
 }
 
@@ -373,8 +289,7 @@ DS4_DEVICE void attend_tiles(const Caches &caches, const Source &source,
                              const u32 (&counts)[kTileGroup], Memory &memory,
                              float &total, ValueSums &merged) {
   TileMemory &own = memory.tiles[wave_tile()];
-  const bool scores =
-      tile_wave() % kRowWaves * 2 * kLaneRows < source.tile.count;
+  const bool scores = wave_row() < source.tile.count;
   {
     LaneSums sums = {};
 #pragma unroll
@@ -383,10 +298,12 @@ DS4_DEVICE void attend_tiles(const Caches &caches, const Source &source,
       load_panel(caches, source, panel, own);
       barrier();
       if (scores)
-        add_panel(memory, panel, sums);
+        add_columns(memory.queries, own.rows, panel * kPart, sums);
     }
     if (scores)
-      store_scores(sums, own);
+      each_product(sums, [&](u32 head, u32 row, float sum) {
+        own.scores[head * kScorePitch + row] = sum * kScale;
+      });
   }
   barrier();
   weigh_rows(counts, memory);
