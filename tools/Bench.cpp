@@ -91,7 +91,10 @@ Status Bench::verify(uint32_t depth) {
     done({BenchTest::Kind::verify, count, depth, kRuns, sum / kRuns, 0,
           sum / one});
   }
-  return Status::ok();
+  constexpr uint32_t kByOp = 4;
+  const uint32_t count = std::min(kByOp, session.mostRollback());
+  return options.ops && count > 1 ? byOp(BenchTest::Kind::verify, count, depth)
+                                  : Status::ok();
 }
 
 Status Bench::decode(uint32_t depth) {
@@ -110,8 +113,8 @@ Status Bench::decode(uint32_t depth) {
 
 /// Each launch is waited for, which costs some microseconds.
 Status Bench::byOp(BenchTest::Kind kind, uint32_t tokens, uint32_t depth) {
-  const bool decodes = kind == BenchTest::Kind::decode;
-  const uint32_t runs = decodes ? 4 : 1;
+  const bool prompt = kind == BenchTest::Kind::prefill;
+  const uint32_t runs = prompt ? 1 : 4;
   std::map<std::tuple<std::string, uint32_t, uint32_t>, BenchOp> sums;
   session.hooks.timing = [&](const Function &, const Launch &launch,
                              const Step &, int64_t begin, int64_t end) {
@@ -125,9 +128,12 @@ Status Bench::byOp(BenchTest::Kind kind, uint32_t tokens, uint32_t depth) {
     sum.weightBytes += launch.weightBytesPerToken;
   };
   Status status;
-  for (uint32_t i = 0; i < runs && status; ++i)
-    if (Result<double> seconds = step(tokens, decodes); !seconds)
+  for (uint32_t i = 0; i < runs && status; ++i) {
+    if (Result<double> seconds = step(tokens, !prompt); !seconds)
       status = seconds.error();
+    else if (kind == BenchTest::Kind::verify)
+      status = session.rollback(session.position() - tokens);
+  }
   session.hooks.timing = nullptr;
   DS4_TRY(std::move(status));
   OpsAt &at = opTimes.emplace_back(OpsAt{kind, tokens, depth, {}});

@@ -17,7 +17,7 @@ struct BenchOptions {
   std::vector<uint32_t> prefill = {512, 2048, 8192};
   std::vector<uint32_t> depths = {0, 2048, 8192, 32768};
   uint32_t tokens = 128; ///< decode steps a depth
-  bool ops = false;      ///< time launches of prompts and decode steps, too
+  bool ops = false;      ///< time the launches of steps, too
 };
 
 /// A line of the table: `tokens` tokens in one step, or in a prompt's steps.
@@ -62,7 +62,7 @@ public:
   /// Tests that run() left out, and of each depth the ops (BenchOptions::ops).
   const std::vector<BenchLeftOut> &leftOut() const { return skipped; }
   struct OpsAt {
-    BenchTest::Kind kind; ///< prefill or decode
+    BenchTest::Kind kind;
     uint32_t tokens, depth;
     std::vector<BenchOp> ops; ///< the longest first
   };

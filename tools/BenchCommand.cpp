@@ -22,7 +22,8 @@ usage: ds4run bench BUNDLE (-m MODEL.gguf | --synthetic=SEED) [options]
   --depths=N,...     positions at which to decode and to verify 1 to 5 tokens
                      (default 0,2048,8192,32768)
   --tokens=N         steps of decoding to time (default 128)
-  --ops              time of prompts and of decode steps by op
+  --ops              time of prompts, of decode steps and of those that verify
+                     4 tokens, by op
   --json             one JSON object instead of the table, see below
   --device=NAME      host (default), cuda, hip, cuda:1, ...
   --threads=N        of the CPU (default: one a core)
