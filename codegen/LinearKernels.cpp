@@ -10,6 +10,17 @@ namespace ds4::codegen {
 
 using namespace ir;
 
+/// LDS of a vector whose codes and scales are padded
+/// (ops/layouts/row_parts.h), and how many vectors a block has there.
+static int64_t vectorBytes(WeightType weight) {
+  const auto elements = static_cast<int64_t>(weight.getRowElements());
+  return elements / 8 * 9 + 512;
+}
+static int64_t stagedColumns(const KernelSpec &spec, WeightType weight) {
+  constexpr int64_t kMostBytes = 49152;
+  return std::clamp<int64_t>(kMostBytes / vectorBytes(weight), 1, spec.columns);
+}
+
 /// Layout of a weight that is multiplied, and its constants (ops/layouts/).
 static void describeLayout(KernelSpec &spec, WeightType weight) {
   spec.layout = weight.getLayout();
@@ -21,15 +32,18 @@ static void describeLayout(KernelSpec &spec, WeightType weight) {
       .constant("kSplit", row.planes[0].partBytes)
       .constant("kUnit0", row.planes[0].unit)
       .constant("kUnit1", row.planes[1].unit)
-      .constant("kPlane1", row.planes[1].begin);
+      .constant("kPlane1", row.planes[1].begin)
+      .constant("kStagedColumns", stagedColumns(spec, weight));
 }
 
-/// Whether the waves of a block all do rows of one matrix of `out` rows and one
-/// column, so that they can share its vector, and meet.
-static bool shareVector(const KernelSpec &spec, int64_t out) {
+/// Whether the waves of a block all do rows of one matrix of `out` rows and the
+/// same vectors, so that they can share those, and meet.
+static bool shareVectors(const KernelSpec &spec, Operation *op, int64_t out) {
   const uint32_t waves =
       spec.placement.threads ? spec.placement.threads / 32 : 8;
-  return spec.columns == 1 && out % waves == 0 && waves <= 8;
+  return isForGpu(op) &&
+         (spec.columns == 1 || rowCapacity(op) <= kMostColumns) &&
+         out % waves == 0 && waves <= 8;
 }
 
 /// Whether segments have four whole parts (ops/layouts/row_parts.h).
@@ -51,6 +65,18 @@ static bool stageRows(WeightType weight) {
          weight.getDeviceRowBytes() <= kMostBytes;
 }
 
+/// Whether a block of eight waves does f32 products of whole rows
+/// (ops/spread_rows.h): of floats, or where several columns share what is
+/// decoded.
+static bool spreadRows(const KernelSpec &spec, Operation *op, WeightType weight,
+                       int64_t out) {
+  return isa<LinearOp, GroupedLinearOp>(op) && shareVectors(spec, op, out) &&
+         (spec.columns > 1 ||
+          !weightFormatInfo(weight.getFormat()).quantised) &&
+         (spec.placement.threads == 0 || spec.placement.threads == 256) &&
+         weight.getRowElements() % 256 == 0;
+}
+
 /// Grid and constants of ops/products.h: `matrices` matrices of `out` rows a
 /// row of the domain. Waves do not depend on one another. On the host, where
 /// lanes meet at a price, a lane does 8 rows, and a block has two waves, so
@@ -60,34 +86,48 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
   const bool int8 = isa<Q8Type>(x.getType());
   const bool gpu = isForGpu(op);
   int64_t laneRows = gpu ? 1 : 8, rowLanes = int8 ? 8 : 32;
-  const bool shares = gpu && shareVector(spec, out);
-  const bool staged = shares && !int8 && stageRows(weight);
+  const bool shares = shareVectors(spec, op, out);
   const bool parts = shares && int8 && haveParts(weight);
+  const bool spread = !int8 && spreadRows(spec, op, weight, out);
+  const bool staged =
+      shares && !int8 && !spread && spec.columns == 1 && stageRows(weight);
   // A long step has rows enough for several a lane; experts' decoders with
   // learned books leave no registers for them.
   if (gpu && !int8 && spec.columns > 1 && rowCapacity(op) > kMostColumns &&
       isa<LinearOp, GroupedLinearOp>(op))
     laneRows = 4;
   // Which expert's rows they are, others must know first.
-  spec.waits = (staged || parts) && isa<LinearOp, GroupedLinearOp>(op);
+  spec.waits =
+      (staged || parts || spread) && isa<LinearOp, GroupedLinearOp>(op);
   if (parts) {
     rowLanes = 32;
     // Enough waves for every multiprocessor; then rather longer ones.
     constexpr int64_t kWaves = 2048;
-    while (laneRows < 8 && matrices * out / (2 * laneRows) >= kWaves &&
+    // Several columns leave no registers for a second row of this length.
+    constexpr int64_t kLongRow = 8192;
+    const bool lone = spec.columns > 1 && weight.getRowElements() >= kLongRow;
+    while (laneRows < 8 && !lone && matrices * out / (2 * laneRows) >= kWaves &&
            out % (16 * laneRows) == 0)
       laneRows *= 2;
   }
-  const int64_t waveRows = 32 / rowLanes * laneRows;
-  const int64_t waves = matrices * ((out + waveRows - 1) / waveRows);
+  if (spread) {
+    rowLanes = 256;
+    // Likewise, as far as there are blocks enough.
+    constexpr int64_t kBlocks = 128;
+    while (laneRows < 4 && matrices * out / (2 * laneRows) >= kBlocks)
+      laneRows *= 2;
+  }
+  const int64_t waveRows = std::max<int64_t>(32 / rowLanes, 1) * laneRows;
+  const int64_t lanes = matrices * ((out + waveRows - 1) / waveRows) *
+                        std::max<int64_t>(rowLanes, 32);
   spec.format = weight.getFormat();
-  spec.block = threadsFor(spec, waves * 32, gpu ? 8 : 2);
-  spec.gridX =
-      static_cast<uint32_t>((waves * 32 + spec.block - 1) / spec.block);
-  // Rows of a matrix that are no whole number of waves leave gaps.
-  // Blocks that do several rows write more than a tile of one.
-  if (out % waveRows == 0 && spec.columns == 1)
-    spec.tile = spec.block / 32 * waveRows;
+  spec.block = spread ? 256 : threadsFor(spec, lanes, gpu ? 8 : 2);
+  spec.gridX = static_cast<uint32_t>((lanes + spec.block - 1) / spec.block);
+  // Rows of a matrix that are no whole number of waves leave gaps; which pairs
+  // of several tokens experts do depends on the tokens.
+  if (out % waveRows == 0 &&
+      (spec.columns == 1 || isa<LinearOp, GroupedLinearOp>(op)))
+    spec.tile = spec.block / std::max<int64_t>(rowLanes, 32) * waveRows;
   spec.constant("kIn", weight.getRowElements())
       .constant("kOut", out)
       .constant("kRowBytes", weight.getDeviceRowBytes())
@@ -102,6 +142,11 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
     describeLayout(spec, weight);
   else
     spec.layout = WeightLayout::file;
+  if (spread)
+    spec.sharedBytes = static_cast<uint32_t>(1024 * laneRows * spec.columns);
+  else if (parts)
+    spec.sharedBytes = static_cast<uint32_t>(vectorBytes(weight) *
+                                             stagedColumns(spec, weight));
 }
 
 /// LDS of a block of ops/tile.h (TileMemory, TilePartials).

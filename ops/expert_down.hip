@@ -30,13 +30,10 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ h,
   for (u32 at = range.begin; at < range.end; at += kColumns) {
     const Pairs led = pairs_at(group, at, range.end);
     const u32 expert = static_cast<u32>(group.experts[led.pair[0]]);
-    Columns columns;
-    columns.count = led.count;
-    for (u32 c = 0; c < kColumns; ++c) {
-      const u64 vector = static_cast<u64>(group.first) * kUsed + led.pair[c];
-      columns.x[c] = h + vector * kVectorBytes;
-      columns.y[c] = result + vector * kOut;
-    }
+    Columns columns = {h, result, {}, {}, led.count};
+    DS4_REGISTERS
+    for (u32 c = 0; c < kColumns; ++c)
+      columns.from[c] = columns.to[c] = group.first * kUsed + led.pair[c];
     wave_products(weight + static_cast<u64>(expert) * kOut * kRowBytes, kOut,
                   columns, books + expert * kBookBytes, first);
   }

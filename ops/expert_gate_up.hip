@@ -33,17 +33,14 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
     const u32 expert = static_cast<u32>(group.experts[led.pair[0]]);
     const u64 matrix = static_cast<u64>(expert) * kOut * kRowBytes;
     const u32 book = expert * kBookBytes;
-    const u64 pair0 = static_cast<u64>(group.first) * kUsed;
-    Columns columns;
-    columns.count = led.count;
+    Columns columns = {x, gate_out, {}, {}, led.count};
+    DS4_REGISTERS
     for (u32 c = 0; c < kColumns; ++c) {
-      const u64 token = group.first + led.pair[c] / kUsed;
-      columns.x[c] = x + token * kVectorBytes;
-      columns.y[c] = gate_out + (pair0 + led.pair[c]) * kOut;
+      columns.from[c] = group.first + led.pair[c] / kUsed;
+      columns.to[c] = group.first * kUsed + led.pair[c];
     }
     wave_products(gate + matrix, kOut, columns, gate_books + book, first);
-    for (u32 c = 0; c < kColumns; ++c)
-      columns.y[c] = up_out + (pair0 + led.pair[c]) * kOut;
+    columns.y = up_out;
     wave_products<true>(up + matrix, kOut, columns, up_books + book, first);
   }
 }

@@ -102,22 +102,24 @@ DS4_DEVICE Pairs pairs_at(const PairGroup &group, u32 at, u32 end) {
   Pairs found;
   if constexpr (kGrouped) {
     found.count = end - at < kColumns ? end - at : kColumns;
+    DS4_REGISTERS
     for (u32 c = 0; c < kColumns; ++c)
       found.pair[c] =
           static_cast<u32>(group.sorted[at + (c < found.count ? c : 0)]);
     return found;
   }
+  DS4_REGISTERS
   for (u32 c = 0; c < kColumns; ++c)
     found.pair[c] = at;
   found.count = 1;
-  for (u32 p = at + 1; p < group.pairs(); ++p)
-    if (group.experts[p] == group.experts[at])
-#pragma unroll
-      for (u32 c = 1; c < kColumns; ++c) // static indices stay in registers
-        if (c == found.count) {
-          found.pair[c] = p;
-          ++found.count;
-          break;
-        }
+  if constexpr (kColumns == 1)
+    return found;
+  for (u32 p = at + 1; p < group.pairs(); ++p) {
+    const bool joins = group.experts[p] == group.experts[at];
+    DS4_REGISTERS
+    for (u32 c = 1; c < kColumns; ++c) // a choice: indices stay constants
+      found.pair[c] = joins && c == found.count ? p : found.pair[c];
+    found.count += joins && found.count < kColumns;
+  }
   return found;
 }

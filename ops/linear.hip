@@ -25,13 +25,13 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
   const u32 group = grid_wave(block) / kTiles;
   if (group >= kGroups)
     return;
-  Columns columns;
-  columns.count = rows - begin < kColumns ? rows - begin : kColumns;
-  for (u32 c = 0; c < kColumns; ++c) {
-    const u64 t = begin + (c < columns.count ? c : 0);
-    columns.x[c] = x + (t * kGroups + group) * kVectorBytes;
-    columns.y[c] = result + (t * kGroups + group) * kOut;
-  }
+  Columns columns = {x, result, {}, {}, rows - begin};
+  if (columns.count > kColumns)
+    columns.count = kColumns;
+  DS4_REGISTERS
+  for (u32 c = 0; c < kColumns; ++c)
+    columns.from[c] = columns.to[c] =
+        (begin + (c < columns.count ? c : 0)) * kGroups + group;
   wave_products(weight + static_cast<u64>(group) * kOut * kRowBytes, kOut,
                 columns, books, grid_wave(block) % kTiles * kWaveRows);
 }

@@ -134,13 +134,21 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #endif
 #define DS4_PRAGMA(text) _Pragma(#text)
 
+// Before a loop that is to be unrolled n times; 1: not at all.
+#if defined(DS4_TARGET_HOST)
+#define DS4_UNROLL(n)
+#else
+#define DS4_UNROLL(n) DS4_PRAGMA(unroll(n))
+#endif
+
 constexpr u32 kWave = 32;
 
 // Whether dot4 and pick_bytes are an instruction each, so that codes are best
 // multiplied four at a time; the host does better with loops over elements.
 // Whether a shuffle is an instruction; on the host it is a switch of lanes.
 // Whether products with subnormal floats are as fast as others.
-#if defined(DS4_TARGET_HOST)
+// DS4_EMULATE_GPU: the host does as GPUs do, in tests.
+#if defined(DS4_TARGET_HOST) && !defined(DS4_EMULATE_GPU)
 constexpr bool kHasDot4 = false, kShufflesAreCheap = false,
                kSubnormalsAreFast = false;
 #else
@@ -461,6 +469,15 @@ DS4_DEVICE u32 count_device(u32 *count) {
 #endif
 }
 
+/// A count as other blocks have left it.
+DS4_DEVICE u32 load_device(const u32 *count) {
+#if defined(__CUDACC_RTC__)
+  return *static_cast<const volatile u32 *>(count);
+#else
+  return __atomic_load_n(count, __ATOMIC_RELAXED);
+#endif
+}
+
 /// What this thread wrote before is visible to the device before what it writes
 /// after; what it reads after is what others wrote before theirs.
 DS4_DEVICE void device_fence() {
@@ -562,6 +579,42 @@ DS4_DEVICE bool last_block(u32 *ticket, u32 blocks) {
   if (thread_x() == 0)
     *ticket = 0;
   return true;
+}
+
+/// What a block does of the rows that come last: `first` and every `step`-th
+/// behind it; step 0: none.
+struct LastRows {
+  u32 first, step;
+};
+
+/// When all of `blocks` blocks have come here, the `helpers` that came last
+/// share what is to do then; they wait for one another, fewer than are there at
+/// once on any GPU. What the others wrote before they came is visible to them.
+/// `ticket` is 0 before and after; all threads of a block come together.
+DS4_DEVICE LastRows last_blocks(u32 *ticket, u32 blocks, u32 helpers) {
+#if defined(DS4_TARGET_HOST)
+  // Blocks may run one after another, and none can wait.
+  (void)helpers;
+  return {0, last_block(ticket, blocks) ? 1u : 0u};
+#else
+  DS4_SHARED u32 before;
+  device_fence();
+  barrier();
+  if (thread_x() == 0) {
+    before = count_device(ticket);
+    if (before >= blocks - helpers) {
+      while (load_device(ticket) < blocks) {
+      }
+      if (count_device(ticket) == blocks + helpers - 1)
+        *ticket = 0; // nobody looks at it any more
+    }
+  }
+  barrier();
+  if (before < blocks - helpers)
+    return {0, 0};
+  device_fence();
+  return {before - (blocks - helpers), helpers};
+#endif
 }
 
 /// A selection met a NaN in row `row`. Any such row may stay: several blocks

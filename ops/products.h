@@ -1,32 +1,52 @@
 // products.h - matrix times vector by waves, shared by linear and the experts:
-// a wave does kWaveRows consecutive rows of a matrix. Constants that codegen
-// prints: kIn (columns), kRowBytes (from one row to the next), kInt8 (the
-// vector is int8 codes and scales), kRowLanes (int8: lanes that share a row, 8,
-// or 32 for layout lanes and one column, where a block's waves have one
-// vector), kBookLevels (levels of a learned book; 0: the format has none),
-// kLaneRows (rows that a lane does), kColumns (vectors that share what is
-// decoded of the matrix, at most 8), kThreads. The decoder and the layout of
-// the weight (layouts/) have been included before.
+// a wave, or a block, does kWaveRows consecutive rows of a matrix. Constants
+// that codegen prints: kIn (columns), kRowBytes (from one row to the next),
+// kInt8 (the vector is int8 codes and scales), kRowLanes (lanes that share a
+// row: of int8 8, or 32 for layout lanes, where a block's waves have the same
+// vectors; of f32 32, or 256, a block), kBookLevels (levels of a learned book;
+// 0: the format has none), kLaneRows (rows that a lane does), kColumns (vectors
+// that share what is decoded of the matrix, at most 8), kThreads. The decoder
+// and the layout of the weight (layouts/) have been included before.
 #include "dot.h"
 #include "operands.h"
+#include "spread_rows.h"
 
-/// int8: kRowLanes lanes a row. f32: all lanes share a row. With kLaneRows = 8
-/// the sums of 8 rows cross the lanes together; 1 spreads a matrix over more
-/// waves; 4 rows of f32 share what is read of the columns.
-static_assert(kLaneRows == 8 || kLaneRows == 1 || kRowLanes == 32);
+/// With kLaneRows = 8 the sums of 8 rows cross the lanes together; 1 spreads a
+/// matrix over more waves; 4 rows of f32 share what is read of the columns.
+static_assert(kLaneRows == 8 || kLaneRows == 1 || kRowLanes >= 32);
 constexpr u32 kWaveRows = kInt8 ? 32 / kRowLanes * kLaneRows : kLaneRows;
 
-/// The wave's number in its row of the grid.
+/// The number of the wave, or block, in its row of the grid.
 DS4_DEVICE u32 grid_wave(u32 block) {
-  return block * (kThreads / kWave) + wave();
+  return kRowLanes > kWave ? block : block * (kThreads / kWave) + wave();
 }
 
-/// Vectors that a wave multiplies with the same rows, and where the products
-/// go; those from `count` on are not there.
+/// Vectors that a wave multiplies with the same rows, by number, and the
+/// numbers of their products; those from `count` on are not there.
 struct Columns {
-  const u8 *x[kColumns];
-  float *y[kColumns];
+  const u8 *x; ///< vectors of kVectorBytes
+  float *y;    ///< products of kOut values
+  u32 from[kColumns], to[kColumns];
   u32 count;
+
+  DS4_DEVICE const u8 *vector(u32 c) const {
+    return x + static_cast<u64>(from[c]) * kVectorBytes;
+  }
+  DS4_DEVICE const float *values(u32 c) const {
+    return reinterpret_cast<const float *>(vector(c));
+  }
+  DS4_DEVICE float *product(u32 c) const {
+    return y + static_cast<u64>(to[c]) * kOut;
+  }
+  /// product(c), where c is no constant: an array that is indexed would be in
+  /// memory.
+  DS4_DEVICE float *any_product(u32 c) const {
+    u32 number = to[0];
+    DS4_REGISTERS
+    for (u32 other = 1; other < kColumns; ++other)
+      number = c == other ? to[other] : number;
+    return y + static_cast<u64>(number) * kOut;
+  }
 };
 
 /// segment_shares of a row of an expert whose books are `books`.
@@ -125,10 +145,11 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
                              const u8 *books, u32 first) {
   const i8 *codes[kColumns];
   const float *scales[kColumns], *values[kColumns];
+  DS4_REGISTERS
   for (u32 c = 0; c < kColumns; ++c) {
-    codes[c] = reinterpret_cast<const i8 *>(columns.x[c]);
-    scales[c] = reinterpret_cast<const float *>(columns.x[c] + kIn);
-    values[c] = reinterpret_cast<const float *>(columns.x[c]);
+    codes[c] = reinterpret_cast<const i8 *>(columns.vector(c));
+    scales[c] = reinterpret_cast<const float *>(columns.vector(c) + kIn);
+    values[c] = columns.values(c);
   }
   for (u32 r = 0; r < kLaneRows; ++r) {
     const u32 i = first + (kInt8 ? lane() / 8 * kLaneRows : 0) + r;
@@ -150,7 +171,7 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
 #pragma unroll
     for (u32 c = 0; c < kColumns; ++c)
       if (own && i < rows && lane() % 8 == c && c < columns.count)
-        columns.y[c][i] = sum;
+        columns.product(c)[i] = sum;
   }
 }
 
@@ -180,7 +201,7 @@ DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
         weights[r] = weight_at(row[r], i, levels);
 #pragma unroll
       for (u32 c = 0; c < kColumns; ++c) {
-        const float x = reinterpret_cast<const float *>(columns.x[c])[i];
+        const float x = columns.values(c)[i];
 #pragma unroll
         for (u32 r = 0; r < kLaneRows; ++r)
           sums[r][c] = fma_f32(weights[r], x, sums[r][c]);
@@ -221,23 +242,27 @@ DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
 #pragma unroll
     for (u32 c = 0; c < kColumns; ++c)
       if (lane() == c && c < columns.count && first + r < rows)
-        columns.y[c][first + r] = sum;
+        columns.product(c)[first + r] = sum;
   }
 }
 
 /// y[c][i] = matrix[i] . x[c] for first <= i < first + kWaveRows, i < rows, by
-/// one whole wave. `books` are the expert's. kSameVector: the block's call
-/// before had the same x.
-template <bool kSameVector = false>
+/// one whole wave or, if kRowLanes says so, block. `books` are the expert's.
+/// kSameVectors: the block's call before had the same x.
+template <bool kSameVectors = false>
 DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
                               const Columns &columns, const u8 *books,
                               u32 first) {
   if constexpr (kInt8 != 0 && kRowLanes == 32)
-    share_rows<kSameVector>(matrix, columns.x[0], books, first, columns.y[0]);
+    share_rows<kSameVectors>(matrix, columns, books, first);
+  else if constexpr (kRowLanes == 256)
+    spread_rows(matrix, columns, reinterpret_cast<const float *>(books), first);
   else if constexpr (kColumns == 1 && kLaneRows == 1)
-    lane_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
+    lane_product(matrix, rows, columns.vector(0), books, first,
+                 columns.product(0));
   else if constexpr (kColumns == 1)
-    wave_product(matrix, rows, columns.x[0], books, first, columns.y[0]);
+    wave_product(matrix, rows, columns.vector(0), books, first,
+                 columns.product(0));
   else if constexpr (kLaneRows == 4)
     wave_square(matrix, rows, columns, books, first);
   else

@@ -26,8 +26,8 @@ DS4_DEVICE void segment_shares(const u8 *row,
 }
 
 /// Rows have no parts here (layouts/row_parts.h).
-template <bool kSameVector>
-void share_rows(const u8 *, const u8 *, const u8 *, u32, float *) = delete;
+template <bool kSameVectors, typename Columns>
+void share_rows(const u8 *, const Columns &, const u8 *, u32) = delete;
 
 /// Blocks of 32 from `first` on of a segment of `segment_blocks`, in the
 /// format's byte order.

@@ -109,19 +109,20 @@ LaunchSpec specOf(mlir::Operation *op, const Declared &kernel) {
   return *spec;
 }
 
-/// Adds the launch's unit; `memory`: what a test gives; `mma`: tiles are done
-/// as on sm_90.
+/// Adds the launch's unit; `memory`: what a test gives; `gpu`: products are
+/// done as on sm_90.
 Compiled compiled(const LaunchSpec &spec, llvm::ArrayRef<mlir::Value> memory,
-                  bool mma, std::map<std::string, Unit> &units) {
+                  bool gpu, std::map<std::string, Unit> &units) {
   Unit unit = emitUnit(spec);
   // What the host does for gfx1151 otherwise.
-  if (mma && unit.text.find("_tile.hip") != std::string::npos) {
-    const std::string name = unit.symbol + "_mma";
+  if (gpu && unit.text.find("\"layouts/") != std::string::npos) {
+    const std::string name = unit.symbol + "_gpu";
     for (size_t at = 0;
          (at = unit.text.find(unit.symbol, at)) != std::string::npos;
          at += name.size())
       unit.text.replace(at, unit.symbol.size(), name);
-    unit = {name, "#define DS4_EMULATE_MMA 1\n" + unit.text};
+    unit = {name, "#define DS4_EMULATE_MMA 1\n#define DS4_EMULATE_GPU 1\n" +
+                      unit.text};
   }
   units.insert({unit.symbol, unit});
   Compiled entry{unit.symbol,
@@ -136,7 +137,7 @@ Compiled compiled(const LaunchSpec &spec, llvm::ArrayRef<mlir::Value> memory,
                  spec.scratchBytes};
   if (spec.before)
     entry.before = std::make_shared<const Compiled>(
-        compiled(*spec.before, memory, mma, units));
+        compiled(*spec.before, memory, gpu, units));
   for (mlir::Value value : memory) {
     if (value)
       if (auto row = laneRowOf(value.getType()))
