@@ -32,6 +32,17 @@ uint32_t LaunchPart::arrivals() const {
   return sum;
 }
 
+uint32_t LaunchPart::helpers(uint32_t columns) const {
+  for (const KernelSpec &body : tail) {
+    if (body.columns > 1 || body.ratio != tail.front().ratio)
+      return 1;
+    for (Value value : body.args)
+      if (value && isa<StateType>(value.getType()))
+        return 1; // of which a row may need what another writes
+  }
+  return std::max<uint32_t>(1, std::min(columns, arrivals() / 2));
+}
+
 uint32_t LaunchPart::tickets() const {
   uint32_t sum = !tail.empty() && arrivals() > 1;
   for (const LaunchHead &head : heads)

@@ -34,7 +34,7 @@ struct LaunchHead {
 };
 
 /// Heads side by side; then, in the block that finishes last, the tail's bodies
-/// one after the other.
+/// one after the other, or in several such blocks, each for rows of its own.
 struct LaunchPart {
   std::vector<LaunchHead> heads;
   std::vector<KernelSpec> tail;
@@ -42,6 +42,9 @@ struct LaunchPart {
   uint32_t blocks() const;
   /// Blocks that come to the tail.
   uint32_t arrivals() const;
+  /// How many of them may do rows of the tail, of `columns` in a row of the
+  /// grid: 1 if rows depend on one another.
+  uint32_t helpers(uint32_t columns) const;
   /// Tickets by which blocks find out which is the last of their group, and of
   /// all that come to the tail.
   uint32_t tickets() const;

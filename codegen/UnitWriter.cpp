@@ -40,7 +40,8 @@ private:
     line(text);
   }
   void writeHead(const LaunchHead &head, std::string block);
-  void endUnlessLast(const std::string &ticket, uint32_t blocks);
+  void endUnlessLast(const std::string &ticket, uint32_t blocks,
+                     uint32_t helpers = 1);
   void run(const KernelSpec &body, std::string first, int64_t blocks);
   std::string call(const KernelSpec &body, std::string_view block,
                    std::string_view row);
@@ -52,6 +53,7 @@ private:
   /// Text of a body's namespace, and its number: equal bodies share one.
   std::map<std::string, unsigned> bodies;
   uint32_t tickets = 0; ///< that were taken so far, of a row
+  bool shared = false;  ///< the block does rows of `last` (ops/prelude.h)
 };
 
 } // namespace
@@ -119,9 +121,10 @@ void UnitWriter::run(const KernelSpec &body, std::string first,
                      int64_t blocks) {
   const bool rows = spec.columns > 1 && body.columns == 1;
   if (rows)
-    open(fmt::format("for (u32 row = group * {0}; row < group * {0} + {0}; "
-                     "++row) {{",
-                     spec.columns));
+    open(fmt::format("for (u32 row = group * {0}{1}; row < group * {0} + {0}; "
+                     "{2}) {{",
+                     spec.columns, shared ? " + last.first" : "",
+                     shared ? "row += last.step" : "++row"));
   if (blocks > 1) {
     open(fmt::format("for (u32 i = 0; i < {}; ++i) {{", blocks));
     first = first == "0" ? "i" : fmt::format("({}) * {} + i", first, blocks);
@@ -135,11 +138,19 @@ void UnitWriter::run(const KernelSpec &body, std::string first,
     close();
 }
 
-/// Ends the block unless it is the last of `blocks` that take the ticket.
-void UnitWriter::endUnlessLast(const std::string &ticket, uint32_t blocks) {
-  const std::string row = spec.columns > 1 ? "group" : "row";
-  open(fmt::format("if (!last_block(tickets + {} + {}, {}))", ticket, row,
-                   blocks));
+/// Ends the block unless it is the last of `blocks` that take the ticket, or
+/// one of the last `helpers`.
+void UnitWriter::endUnlessLast(const std::string &ticket, uint32_t blocks,
+                               uint32_t helpers) {
+  const std::string place = fmt::format("tickets + {} + {}", ticket,
+                                        spec.columns > 1 ? "group" : "row");
+  if (helpers > 1) {
+    line(fmt::format("const LastRows last = last_blocks({}, {}, {});", place,
+                     blocks, helpers));
+    open("if (last.step == 0)");
+  } else {
+    open(fmt::format("if (!last_block({}, {}))", place, blocks));
+  }
   line("return;");
   indent -= 2;
   // The other blocks leave, and the next launch has room for what it does
@@ -211,15 +222,20 @@ void UnitWriter::writePart(const LaunchPart &part) {
     close();
   if (part.tail.empty())
     return;
-  if (part.arrivals() > 1)
-    endUnlessLast(std::to_string(tickets++ * spec.gridY), part.arrivals());
-  else
+  if (part.arrivals() > 1) {
+    const uint32_t helpers = part.helpers(spec.columns);
+    endUnlessLast(std::to_string(tickets++ * spec.gridY), part.arrivals(),
+                  helpers);
+    shared = helpers > 1;
+  } else {
     line("barrier();");
+  }
   for (size_t i = 0; i < part.tail.size(); ++i) {
     run(part.tail[i], "0", part.tail[i].gridX);
     if (i + 1 < part.tail.size())
       line("barrier();");
   }
+  shared = false;
 }
 
 void UnitWriter::writeKernel() {
