@@ -78,7 +78,8 @@ public:
   std::shared_ptr<KernelSpec> spread{};
   /// Ops of the launch that the body does beside its own, one that makes what
   /// it reads or that reads what it makes: they have no bodies. It keeps in
-  /// registers what nobody else reads, and writes what somebody may.
+  /// registers what nobody else reads, for whose place another result may have
+  /// (ir::overwritable), and writes what somebody may read.
   llvm::SmallVector<mlir::Operation *, 2> covered;
   /// The spread is a launch of its own in front, since this body is long enough
   /// to be worth many blocks; not if the op shares its launch with others that

@@ -124,9 +124,9 @@ def FuseAttention : Pass<"ds4-fuse-attention", "::mlir::func::FuncOp"> {
   let description = [{
     Norm and rotation of the queries, head by head, with one token a step on a
     GPU in the launch of their product, whose blocks a head is spread over;
-    rotation, Hadamard transform and rounding of the index queries; index scores and, in the block that
-    finishes last, the selection; attention with the inverse rotation and the
-    quantisation of what its block has written.
+    rotation, Hadamard transform and rounding of the index queries; index scores
+    and, in the block that finishes last, the selection; attention with the
+    inverse rotation and the quantisation of what its block has written.
   }];
   let options = [
     Option<"explain", "explain", "bool", /*default=*/"false",
