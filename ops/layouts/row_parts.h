@@ -5,9 +5,10 @@
 //
 // | constant | |
 // |---|---|
-// | kIn, kRowBytes, kBookLevels, kLaneRows, kColumns, kThreads | see products.h
-// | | kStagedColumns | vectors that are in LDS at a time | | kSegmentBlocks,
-// ..., kPlane1 | see layouts/lanes.h |
+// | kIn, kRowBytes, kBookLevels | see products.h |
+// | kLaneRows, kColumns, kThreads | see products.h |
+// | kStagedColumns | vectors that are in LDS at a time |
+// | kSegmentBlocks, ..., kPlane1 | see layouts/lanes.h |
 
 // Blocks of kBlockElements; a shorter segment has no parts.
 constexpr u32 kPartBlocks = kSegmentBlocks < 4 ? 1 : kSegmentBlocks / 4;
