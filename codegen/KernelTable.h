@@ -93,6 +93,9 @@ public:
   uint64_t scratchBytes = 0;
   /// LDS of a block besides the body's static arrays.
   uint32_t sharedBytes = 0;
+  /// Blocks that an NVIDIA multiprocessor should have room for, with the
+  /// fewer registers the more they are; 0: as it comes.
+  uint32_t resident = 0;
   /// The kernel takes a StepStatus pointer before the step (selections).
   bool reportsNan = false;
 

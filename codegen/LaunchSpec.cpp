@@ -269,6 +269,7 @@ LogicalResult LaunchBuilder::finish() {
   llvm::DenseSet<Value> known;
   for (const KernelSpec *body : spec.bodies()) {
     spec.sharedBytes = std::max(spec.sharedBytes, body->sharedBytes);
+    spec.resident = std::max(spec.resident, body->resident);
     for (Value value : body->args)
       if (value && known.insert(storageOf(value)).second)
         spec.args.push_back(storageOf(value));

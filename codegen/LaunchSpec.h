@@ -68,6 +68,7 @@ struct LaunchSpec {
   /// (wait_for_previous() in ops/prelude.h).
   bool dependent = false;
   uint32_t sharedBytes = 0;             ///< the most that a body takes
+  uint32_t resident = 0;                ///< likewise (KernelSpec::resident)
   mlir::Operation *selection = nullptr; ///< the op that may report a NaN
   /// A launch of its own in front of this one, which leaves something in
   /// scratch memory; or none.

@@ -36,6 +36,17 @@ static void describeLayout(KernelSpec &spec, WeightType weight) {
       .constant("kStagedColumns", stagedColumns(spec, weight));
 }
 
+/// Blocks of 256 threads that products of rows by parts leave registers for
+/// (ops/layouts/row_parts.h): what a lane keeps of the vector grows with its
+/// length.
+static uint32_t residentBlocks(const KernelSpec &spec, WeightType weight,
+                               int64_t laneRows) {
+  const uint64_t elements = weight.getRowElements();
+  if (spec.columns > 1 || elements >= 8192)
+    return 2;
+  return elements <= 2048 ? 4 : laneRows > 1 ? 3 : 5;
+}
+
 /// Whether the waves of a block all do rows of one matrix of `out` rows and the
 /// same vectors, so that they can share those, and meet.
 static bool shareVectors(const KernelSpec &spec, Operation *op, int64_t out) {
@@ -144,9 +155,11 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
     spec.layout = WeightLayout::file;
   if (spread)
     spec.sharedBytes = static_cast<uint32_t>(1024 * laneRows * spec.columns);
-  else if (parts)
+  if (parts) {
     spec.sharedBytes = static_cast<uint32_t>(vectorBytes(weight) *
                                              stagedColumns(spec, weight));
+    spec.resident = residentBlocks(spec, weight, laneRows) * 256 / spec.block;
+  }
 }
 
 /// LDS of a block of ops/tile.h (TileMemory, TilePartials).

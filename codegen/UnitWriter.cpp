@@ -250,7 +250,8 @@ void UnitWriter::writeKernel() {
     params.push_back("StepStatus *status");
   params.push_back("const Step *step");
   line("");
-  line("DS4_KERNEL(kThreads)");
+  line(spec.resident ? fmt::format("DS4_KERNEL(kThreads, {})", spec.resident)
+                     : "DS4_KERNEL(kThreads)");
   line(fmt::format("void {}({}) {{", symbol, fmt::join(params, ", ")));
   indent += 2;
   line(fmt::format("{}u32 block = block_x();",

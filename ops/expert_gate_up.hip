@@ -39,8 +39,7 @@ DS4_DEVICE void run(u32 block, u32 row, const u8 *__restrict__ x,
       columns.from[c] = group.first + led.pair[c] / kUsed;
       columns.to[c] = group.first * kUsed + led.pair[c];
     }
-    wave_products(gate + matrix, kOut, columns, gate_books + book, first);
-    columns.y = up_out;
-    wave_products<true>(up + matrix, kOut, columns, up_books + book, first);
+    wave_products(gate + matrix, up + matrix, kOut, columns, gate_books + book,
+                  up_books + book, up_out, first);
   }
 }

@@ -227,6 +227,13 @@ DS4_DEVICE float f32_from_ue4m3(u32 code) {
   return code >= 0x7fu ? 0.0f : code < 8u ? small : value;
 }
 
+/// f32_from_ue4m3 of bits 0 to 6 of byte i < 3 of `codes`, which are not 0x7f.
+DS4_DEVICE float f32_from_valid_ue4m3(u32 codes, u32 i) {
+  if constexpr (kSubnormalsAreFast)
+    return float_of(codes << (20 - 8 * i) & 0x07f00000u) * 0x1p119f;
+  return f32_from_ue4m3(codes >> (8 * i) & 0x7fu);
+}
+
 //===----------------------------------------------------------------------===//
 // FP8 and FP4 blocks: a power-of-two scale and a code a value
 //===----------------------------------------------------------------------===//

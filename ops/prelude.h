@@ -35,12 +35,13 @@ typedef unsigned long long u64;
 //===----------------------------------------------------------------------===//
 
 // DS4_DEVICE before a function that kernels call; DS4_KERNEL(threads) before a
-// kernel, whose arguments are pointers; DS4_SHARED before a local array of the
-// block, uninitialised; DS4_TABLE before a global array of constants;
-// DS4_ENTRY(symbol) once, after the kernel.
+// kernel, whose arguments are pointers, or DS4_KERNEL(threads, blocks), which
+// on NVIDIA leaves it registers for so many blocks a multiprocessor; DS4_SHARED
+// before a local array of the block, uninitialised; DS4_TABLE before a global
+// array of constants; DS4_ENTRY(symbol) once, after the kernel.
 #if defined(DS4_TARGET_HOST)
 #define DS4_DEVICE inline __attribute__((always_inline))
-#define DS4_KERNEL(threads) static inline
+#define DS4_KERNEL(...) static inline
 // A block runs on one thread from beginning to end.
 #define DS4_SHARED static thread_local
 #define DS4_TABLE static constexpr
@@ -66,9 +67,15 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 }
 #else
 #define DS4_ENTRY(symbol)
+#define DS4_FIRST(first, ...) first
 #if defined(__HIPCC_RTC__) || defined(__CUDACC_RTC__)
 #define DS4_DEVICE __device__ __forceinline__
-#define DS4_KERNEL(threads) extern "C" __global__ __launch_bounds__(threads)
+#if defined(__CUDACC_RTC__)
+#define DS4_KERNEL(...) extern "C" __global__ __launch_bounds__(__VA_ARGS__)
+#else // HIP counts waves, not blocks
+#define DS4_KERNEL(...)                                                        \
+  extern "C" __global__ __launch_bounds__(DS4_FIRST(__VA_ARGS__, ))
+#endif
 #define DS4_SHARED __shared__
 #define DS4_TABLE static __device__ const
 #else // clang without HIP or CUDA headers
@@ -76,12 +83,12 @@ DS4_DEVICE void call_kernel(void (*kernel)(Args...), void *const *args) {
 #if defined(DS4_TARGET_AMD)
 // What HIP's own __launch_bounds__ stands for: without it a kernel must fit
 // blocks of 1024, which costs registers.
-#define DS4_KERNEL(threads)                                                    \
+#define DS4_KERNEL(...)                                                        \
   extern "C" __attribute__((global))                                           \
-  __attribute__((amdgpu_flat_work_group_size(1, threads)))
+  __attribute__((amdgpu_flat_work_group_size(1, DS4_FIRST(__VA_ARGS__, ))))
 #else
-#define DS4_KERNEL(threads)                                                    \
-  extern "C" __attribute__((global)) __attribute__((launch_bounds(threads)))
+#define DS4_KERNEL(...)                                                        \
+  extern "C" __attribute__((global)) __attribute__((launch_bounds(__VA_ARGS__)))
 #endif
 #define DS4_SHARED __attribute__((shared))
 #define DS4_TABLE static __attribute__((device)) const
@@ -145,7 +152,8 @@ constexpr u32 kWave = 32;
 
 // Whether dot4 and pick_bytes are an instruction each, so that codes are best
 // multiplied four at a time; the host does better with loops over elements.
-// Whether a shuffle is an instruction; on the host it is a switch of lanes.
+// Bits of a selector of pick_bytes. Whether a shuffle is an instruction; on the
+// host it is a switch of lanes.
 // Whether products with subnormal floats are as fast as others.
 // DS4_EMULATE_GPU: the host does as GPUs do, in tests.
 #if defined(DS4_TARGET_HOST) && !defined(DS4_EMULATE_GPU)
@@ -154,6 +162,11 @@ constexpr bool kHasDot4 = false, kShufflesAreCheap = false,
 #else
 constexpr bool kHasDot4 = true, kShufflesAreCheap = true,
                kSubnormalsAreFast = true;
+#endif
+#if defined(DS4_TARGET_NVIDIA) || defined(DS4_EMULATE_GPU)
+constexpr u32 kSelectorBits = 4;
+#else
+constexpr u32 kSelectorBits = 8;
 #endif
 
 //===----------------------------------------------------------------------===//
@@ -165,6 +178,8 @@ DS4_DEVICE u32 bits_of(float x) {
   __builtin_memcpy(&bits, &x, 4);
   return bits;
 }
+
+DS4_DEVICE bool has_bit(u32 bits, u32 i) { return (bits & 1u << i) != 0; }
 
 DS4_DEVICE float float_of(u32 bits) {
   float x;
@@ -241,6 +256,20 @@ template <u32 kBytes> DS4_DEVICE void store_aligned(u8 *to, const u8 *from) {
     store_as<Word>(to, from);
 }
 
+/// Neighbouring words, from and to an address that is a multiple of 16 bytes.
+template <u32 n> DS4_DEVICE void load_words(u32 (&to)[n], const u8 *from) {
+  static_assert(n % 4 == 0);
+  DS4_REGISTERS
+  for (u32 i = 0; i < n; i += 4)
+    load_aligned<16>(reinterpret_cast<u8 *>(to + i), from + 4 * i);
+}
+template <u32 n> DS4_DEVICE void store_words(u8 *to, const u32 (&from)[n]) {
+  static_assert(n % 4 == 0);
+  DS4_REGISTERS
+  for (u32 i = 0; i < n; i += 4)
+    store_aligned<16>(to + 4 * i, reinterpret_cast<const u8 *>(from + i));
+}
+
 /// Neighbouring floats, from and to an address that is a multiple of 16 bytes
 /// or, of fewer than 4 floats, of their size.
 template <u32 n>
@@ -291,8 +320,8 @@ DS4_DEVICE void keep_here(float &x) {
 
 // thread_x, block_x, block_y; barrier; shfl_xor_u32, shfl_u32; fma_f32,
 // div_f32, sqrt_f32, each rounded once; dot4(a, b, c): c + sum of a's four int8
-// times b's; pick_bytes(low, high, s): byte k is byte (bits 4k ... 4k + 2 of s)
-// of the eight of high:low, where bits 4k + 3 of s are 0.
+// times b's; pick_bytes(low, high, s): byte k is that one of the eight of
+// high:low which selector k of s says, 0 to 7 in kSelectorBits bits.
 #if defined(DS4_TARGET_HOST)
 
 DS4_DEVICE u32 thread_x() { return ds4::hostWave()->thread[ds4::hostStack()]; }
@@ -328,7 +357,7 @@ DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
 DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
   u32 result = 0;
   for (u32 k = 0; k < 4; ++k) {
-    const u32 from = s >> (4 * k) & 7;
+    const u32 from = s >> (kSelectorBits * k) & 7;
     result |= ((from < 4 ? low : high) >> (8 * (from & 3)) & 0xff) << (8 * k);
   }
   return result;
@@ -381,8 +410,6 @@ DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
                                  static_cast<int>(b), c, false);
 }
 DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
-  s = (s | s << 8) & 0x00ff00ffu; // a selector is a byte here
-  s = (s | s << 4) & 0x07070707u;
   return __builtin_amdgcn_perm(high, low, s);
 }
 
@@ -407,7 +434,9 @@ DS4_DEVICE i32 dot4(u32 a, u32 b, i32 c) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), c);
 }
 DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
-  return __byte_perm(low, high, s);
+  u32 result;
+  asm("prmt.b32 %0,%1,%2,%3;" : "=r"(result) : "r"(low), "r"(high), "r"(s));
+  return result;
 }
 
 #else // NVIDIA, clang without CUDA headers
@@ -442,12 +471,35 @@ DS4_DEVICE u32 pick_bytes(u32 low, u32 high, u32 s) {
 
 #endif
 
+// A sum of dot4 that begins at kSumZero is sum_value as a float, exactly if it
+// is below 2^22. On NVIDIA the bits of 1.5 * 2^23 + sum, as a conversion has
+// half the rate of a subtraction.
+#if defined(DS4_TARGET_NVIDIA)
+constexpr i32 kSumZero = 0x4b400000;
+DS4_DEVICE float sum_value(i32 sum) {
+  return float_of(static_cast<u32>(sum)) - 12582912.0f;
+}
+#else
+constexpr i32 kSumZero = 0;
+DS4_DEVICE float sum_value(i32 sum) { return static_cast<float>(sum); }
+#endif
+
 //===----------------------------------------------------------------------===//
 // Threads of a block, blocks of a launch
 //===----------------------------------------------------------------------===//
 
 DS4_DEVICE u32 lane() { return thread_x() % kWave; }
 DS4_DEVICE u32 wave() { return thread_x() / kWave; }
+
+/// x, of which the compiler does not see that it is a constant: for NVIDIA it
+/// would put one that is used often into a register anew each time.
+DS4_DEVICE u32 kept_constant(u32 x) {
+#if defined(DS4_TARGET_NVIDIA)
+  return x + ((block_x() + thread_x()) >> 27); // grids are smaller
+#else
+  return x;
+#endif
+}
 
 /// Adds 1 to a count in LDS that other threads of the block count in too.
 DS4_DEVICE void count_shared(u32 *count) {

@@ -247,14 +247,17 @@ DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
 }
 
 /// y[c][i] = matrix[i] . x[c] for first <= i < first + kWaveRows, i < rows, by
-/// one whole wave or, if kRowLanes says so, block. `books` are the expert's.
-/// kSameVectors: the block's call before had the same x.
-template <bool kSameVectors = false>
+/// one whole wave or, if kRowLanes says so, block. `books` are the expert's. A
+/// template, since not every layout has share_rows.
+template <typename SomeColumns>
 DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
-                              const Columns &columns, const u8 *books,
+                              const SomeColumns &columns, const u8 *books,
                               u32 first) {
   if constexpr (kInt8 != 0 && kRowLanes == 32)
-    share_rows<kSameVectors>(matrix, columns, books, first);
+    share_rows(RowsOfMatrices<1>{{matrix + static_cast<u64>(first) * kRowBytes},
+                                 {books},
+                                 {columns.y}},
+               columns, first);
   else if constexpr (kRowLanes == 256)
     spread_rows(matrix, columns, reinterpret_cast<const float *>(books), first);
   else if constexpr (kColumns == 1 && kLaneRows == 1)
@@ -267,4 +270,23 @@ DS4_DEVICE void wave_products(const u8 *matrix, u32 rows,
     wave_square(matrix, rows, columns, books, first);
   else
     wave_columns(matrix, rows, columns, books, first);
+}
+
+/// The same of two matrices and the same vectors, y and `other_y`.
+template <typename SomeColumns>
+DS4_DEVICE void wave_products(const u8 *matrix, const u8 *other, u32 rows,
+                              SomeColumns columns, const u8 *books,
+                              const u8 *other_books, float *other_y,
+                              u32 first) {
+  if constexpr (kInt8 != 0 && kRowLanes == 32) {
+    const u64 at = static_cast<u64>(first) * kRowBytes;
+    share_rows(RowsOfMatrices<2>{{matrix + at, other + at},
+                                 {books, other_books},
+                                 {columns.y, other_y}},
+               columns, first);
+  } else {
+    wave_products(matrix, rows, columns, books, first);
+    columns.y = other_y;
+    wave_products(other, rows, columns, other_books, first);
+  }
 }

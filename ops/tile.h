@@ -71,19 +71,21 @@ public:
   DS4_DEVICE void stage(u32 block, TileMemory &memory) const {
     const u32 segment = wave() % kSegments;
     const u32 at = segment * kBlocksOfSegment + block;
-    const u32 unit = lane() % kUnits * 16;
-    u8 codes[kLoads][16];
+    const u32 unit = lane() % kStage * 32;
+    u32 codes[kLoads][8];
     float scales[kOwn / kWave][kStage];
 #pragma unroll
     for (u32 i = 0; i < kLoads; ++i)
-      load_aligned<16>(codes[i], vector(codes_at[i]) + 32 * at + unit);
+      load_words(codes[i], vector(codes_at[i]) + 32 * at + unit);
 #pragma unroll
     for (u32 i = 0; i < kOwn / kWave; ++i)
       load_aligned<4 * kStage>(reinterpret_cast<u8 *>(scales[i]),
                                vector(scales_at[i]) + kIn + 4 * at);
 #pragma unroll
-    for (u32 i = 0; i < kLoads; ++i)
-      store_aligned<16>(memory.codes[segment][coded(i)] + unit, codes[i]);
+    for (u32 i = 0; i < kLoads; ++i) {
+      order_codes(codes[i]);
+      store_words(memory.codes[segment][coded(i)] + unit, codes[i]);
+    }
 #pragma unroll
     for (u32 i = 0; i < kOwn / kWave; ++i)
 #pragma unroll
@@ -92,14 +94,13 @@ public:
   }
 
 private:
-  static constexpr u32 kOwn = kColumns / kRowGroups; ///< vectors of the wave
-  static constexpr u32 kUnits = 2 * kStage;          ///< of 16 codes, a vector
-  static constexpr u32 kLoads = kOwn * kUnits / kWave;
+  static constexpr u32 kOwn = kColumns / kRowGroups;   ///< vectors of the wave
+  static constexpr u32 kLoads = kOwn * kStage / kWave; ///< of 32 codes
   static_assert(kVectorBytes % 16 == 0);
 
   /// The vectors whose codes and scales the lane copies.
   DS4_DEVICE static u32 coded(u32 i) {
-    return wave() / kSegments * kOwn + (i * kWave + lane()) / kUnits;
+    return wave() / kSegments * kOwn + (i * kWave + lane()) / kStage;
   }
   DS4_DEVICE static u32 scaled(u32 i) {
     return wave() / kSegments * kOwn + i * kWave + lane();
@@ -123,9 +124,7 @@ DS4_DEVICE void stage_row(const u8 *row, u32 block, TileMemory &memory,
   for (u32 b = 0; b < kStage; ++b) {
     u32 levels[8];
     levels_of(blocks + b * kBlockBytes, levels, books...);
-    u8 *line = memory.levels[group][segment][lane()] + 32 * b;
-    store_aligned<16>(line, reinterpret_cast<const u8 *>(levels));
-    store_aligned<16>(line + 16, reinterpret_cast<const u8 *>(levels + 4));
+    store_words(memory.levels[group][segment][lane()] + 32 * b, levels);
 #pragma unroll
     for (u32 part = 0; part < kScales; ++part)
       memory.weight_scales[group][segment][b][part][lane()] =

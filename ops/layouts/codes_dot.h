@@ -27,13 +27,9 @@ DS4_DEVICE float codes_dot(const u8 *row, u32 b, const Code *codes, float d,
   }
 }
 
-/// The same with the 32 codes as words in registers.
+/// Puts 32 codes into the order in which block_dots wants them.
 template <typename Words, typename... Books>
-DS4_DEVICE float words_dot(const u8 *row, u32 b, const Words &x, float d,
-                           float acc, Books... books) {
+DS4_DEVICE void order_words(Words &x, Books...) {
   if constexpr (kHasDot4 && kHasBlockDot4<Books...>)
-    return block_dot4(row + b * kBlockBytes, x, d, acc, books...);
-  else
-    return block_dot(row, b, reinterpret_cast<const i8 *>(&x[0]), d, acc,
-                     books...);
+    order_codes(x);
 }

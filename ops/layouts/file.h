@@ -26,8 +26,12 @@ DS4_DEVICE void segment_shares(const u8 *row,
 }
 
 /// Rows have no parts here (layouts/row_parts.h).
-template <bool kSameVectors, typename Columns>
-void share_rows(const u8 *, const Columns &, const u8 *, u32) = delete;
+template <u32 kMatrices> struct RowsOfMatrices {
+  const u8 *rows[kMatrices], *books[kMatrices];
+  float *y[kMatrices];
+};
+template <u32 kMatrices, typename Columns>
+void share_rows(const RowsOfMatrices<kMatrices> &, Columns, u32) = delete;
 
 /// Blocks of 32 from `first` on of a segment of `segment_blocks`, in the
 /// format's byte order.

@@ -39,60 +39,80 @@ constexpr u32 kTogether = kPartGroups % 4 == 0   ? 4
                                                  : 1;
 constexpr u32 kVectorPitch = 32 * kPartPitch + kIn / 32 * 4;
 
+/// Rows of a wave that are done together: about four blocks.
+constexpr u32 kWholeBatch = kPartGroups < 2 ? 4 : kPartGroups < 4 ? 2 : 1;
+constexpr u32 kBatch = kLaneRows < kWholeBatch ? kLaneRows : kWholeBatch;
+constexpr u32 kBatches = kLaneRows / kBatch;
+static_assert(kLaneRows % kBatch == 0);
+
 /// Where vector i of those is that are in LDS, kStagedColumns at a time.
 DS4_DEVICE u8 *staged_vector(u32 i) {
   DS4_BLOCK_MEMORY(memory, kStagedColumns * kVectorPitch);
   return memory + i * kVectorPitch;
 }
 
-/// Bytes at, ..., at + 15 of a vector.
-DS4_DEVICE void store_vector_bytes(const u8 (&bytes)[16], u32 at, u8 *to) {
-  if (at < kIn) {
-    store_aligned<16>(to + lane_of_part(at / kPartCodes) * kPartPitch +
-                          at % kPartCodes,
-                      bytes);
+// What a thread copies at a time of a vector: 32 codes, or four scales.
+constexpr u32 kCodeItems = kIn / 32, kVectorItems = kCodeItems + kIn / 128;
+
+DS4_DEVICE void load_item(const u8 *vector, u32 item, u32 (&words)[8]) {
+  u8 *to = reinterpret_cast<u8 *>(words);
+  const bool scales = item >= kCodeItems;
+  vector += scales ? kIn + 16 * (item - kCodeItems) : 32 * item;
+  load_aligned<16>(to, vector);
+  if (!scales)
+    load_aligned<16>(to + 16, vector + 16);
+}
+
+/// Codes go to LDS in the decoder's order.
+template <typename... Books>
+DS4_DEVICE void store_item(u32 (&words)[8], u32 item, u8 *to, Books... books) {
+  if (item < kCodeItems) {
+    order_words(words, books...);
+    store_words(to + lane_of_part(item / kPartGroups) * kPartPitch +
+                    32 * (item % kPartGroups),
+                words);
     return;
   }
-  constexpr u32 kWidth = 4 * kTogether;
   DS4_REGISTERS
-  for (u32 i = 0; i < 16; i += kWidth) {
-    const u32 group = (at - kIn + i) / 4;
-    store_aligned<kWidth>(to + 32 * kPartPitch +
-                              (lane_of_part(group / kPartGroups) * kPartGroups +
-                               group % kPartGroups) *
-                                  4,
-                          bytes + i);
+  for (u32 i = 0; i < 4; i += kTogether) {
+    const u32 group = 4 * (item - kCodeItems) + i;
+    store_aligned<4 * kTogether>(
+        to + 32 * kPartPitch +
+            (lane_of_part(group / kPartGroups) * kPartGroups +
+             group % kPartGroups) *
+                4,
+        reinterpret_cast<const u8 *>(words + i));
   }
 }
 
 /// Copies the vectors from number `begin` on to LDS, as many as fit, by all
 /// threads of the block; a barrier comes after.
-template <typename Columns>
-DS4_DEVICE void stage_vectors(const Columns &columns, u32 begin) {
-  constexpr u32 kBytes = kIn + kIn / 32 * 4, kStep = 16 * kThreads;
+template <typename Columns, typename... Books>
+DS4_DEVICE void stage_vectors(const Columns &columns, u32 begin,
+                              Books... books) {
+  constexpr u32 kLoads = (kVectorItems + kThreads - 1) / kThreads;
   // About 6 loads are on their way together.
-  constexpr u32 kLoads = (kBytes + kStep - 1) / kStep;
-  constexpr u32 kFit = kLoads < 6 ? 6 / kLoads : 1;
+  constexpr u32 kFit = kLoads < 3 ? 3 / kLoads : 1;
   constexpr u32 kBatch = kFit < kStagedColumns ? kFit : kStagedColumns;
   DS4_REGISTERS
   for (u32 first = 0; first < kStagedColumns; first += kBatch) {
-    u8 bytes[kBatch][kLoads][16];
+    u32 words[kBatch][kLoads][8];
     DS4_REGISTERS
     for (u32 c = 0; c < kBatch; ++c)
       DS4_REGISTERS
     for (u32 i = 0; i < kLoads; ++i)
-      if (const u32 at = 16 * thread_x() + i * kStep;
+      if (const u32 item = thread_x() + i * kThreads;
           first + c < kStagedColumns && begin + first + c < columns.count &&
-          at < kBytes)
-        load_aligned<16>(bytes[c][i], columns.vector(begin + first + c) + at);
+          item < kVectorItems)
+        load_item(columns.vector(begin + first + c), item, words[c][i]);
     DS4_REGISTERS
     for (u32 c = 0; c < kBatch; ++c)
       DS4_REGISTERS
     for (u32 i = 0; i < kLoads; ++i)
-      if (const u32 at = 16 * thread_x() + i * kStep;
+      if (const u32 item = thread_x() + i * kThreads;
           first + c < kStagedColumns && begin + first + c < columns.count &&
-          at < kBytes)
-        store_vector_bytes(bytes[c][i], at, staged_vector(first + c));
+          item < kVectorItems)
+        store_item(words[c][i], item, staged_vector(first + c), books...);
   }
 }
 
@@ -130,15 +150,12 @@ DS4_DEVICE void load_row_part(const u8 *row, PartOfRow &part) {
   load_plane_part<kUnit1>(row + kPlane1, part.second);
 }
 
-/// acc + group g of a row's part times the 32 codes x.
-template <typename... Books>
-DS4_DEVICE float part_dot(const PartOfRow &row, u32 g, const u32 (&x)[8],
-                          float d, float acc, Books... books) {
-  constexpr u32 kRest = kBlockBytes - kSplit, kGroups = kBlockElements / 32;
-  u8 block[kBlockBytes];
-  __builtin_memcpy(block, row.first + g / kGroups * kSplit, kSplit);
-  __builtin_memcpy(block + kSplit, row.second + g / kGroups * kRest, kRest);
-  return words_dot(block, g % kGroups, x, d, acc, books...);
+/// Bytes of block `b` of a part.
+DS4_DEVICE void part_block(const PartOfRow &row, u32 b,
+                           u8 (&block)[kBlockBytes]) {
+  constexpr u32 kRest = kBlockBytes - kSplit;
+  __builtin_memcpy(block, row.first + b * kSplit, kSplit);
+  __builtin_memcpy(block + kSplit, row.second + b * kRest, kRest);
 }
 
 /// The calling lane's part of a row, its levels and scales decoded.
@@ -146,23 +163,15 @@ template <typename Levels> struct DecodedPart {
   Levels groups[kPartGroups];
 };
 
-template <typename Levels, typename... Books>
-DS4_DEVICE float part_dot(const DecodedPart<Levels> &row, u32 g,
-                          const u32 (&x)[8], float d, float acc, Books...) {
-  return levels_dot(row.groups[g], x, d, acc);
-}
-
-/// A part for several vectors: decoded, if the decoder does that apart.
+/// A part decoded, if the decoder does that apart; otherwise the part.
 template <typename... Books>
 DS4_DEVICE auto decoded_part(const PartOfRow &row, Books... books) {
   if constexpr (kHasDot4 && kHasBlockDot4<Books...>) {
-    constexpr u32 kRest = kBlockBytes - kSplit;
     DecodedPart<decltype(block_levels(row.first, books...))> part;
     DS4_REGISTERS
     for (u32 g = 0; g < kPartGroups; ++g) {
       u8 block[kBlockBytes];
-      __builtin_memcpy(block, row.first + g * kSplit, kSplit);
-      __builtin_memcpy(block + kSplit, row.second + g * kRest, kRest);
+      part_block(row, g, block);
       part.groups[g] = block_levels(block, books...);
     }
     return part;
@@ -171,26 +180,75 @@ DS4_DEVICE auto decoded_part(const PartOfRow &row, Books... books) {
   }
 }
 
-/// The products of the rows and a vector, in every lane. The sum of a segment
-/// goes from part to part: what is added to it is known before, so that every
-/// lane takes every turn, with all rows.
-template <u32 kRows, typename Row, typename... Books>
-DS4_DEVICE void row_products(const Row (&rows)[kRows], const PartOfVector &x,
+/// What a part adds to the sum of its segment, in order.
+template <typename Dots> struct PartDots {
+  Dots groups[kPartGroups];
+
+  template <typename... Books>
+  DS4_DEVICE float add(const PartOfVector &, float acc, Books...) const {
+    DS4_REGISTERS
+    for (u32 g = 0; g < kPartGroups; ++g)
+      acc = add_dots(groups[g], acc);
+    return acc;
+  }
+};
+
+/// The same of a decoder that has no dot4.
+struct PartBlocks {
+  PartOfRow row;
+
+  template <typename... Books>
+  DS4_DEVICE float add(const PartOfVector &x, float acc, Books... books) const {
+    constexpr u32 kGroups = kBlockElements / 32;
+    DS4_REGISTERS
+    for (u32 b = 0; b < kPartBlocks; ++b) {
+      u8 block[kBlockBytes];
+      part_block(row, b, block);
+      DS4_REGISTERS
+      for (u32 g = 0; g < kGroups; ++g)
+        acc = block_dot(block, g,
+                        reinterpret_cast<const i8 *>(x.codes[b * kGroups + g]),
+                        x.scales[b * kGroups + g], acc, books...);
+    }
+    return acc;
+  }
+};
+
+template <typename Levels, typename... Books>
+DS4_DEVICE auto part_dots(const DecodedPart<Levels> &row, const PartOfVector &x,
+                          Books...) {
+  PartDots<decltype(block_dots(row.groups[0], x.codes[0], 0.0f))> dots;
+  DS4_REGISTERS
+  for (u32 g = 0; g < kPartGroups; ++g) {
+    dots.groups[g] = block_dots(row.groups[g], x.codes[g], x.scales[g]);
+    finish(dots.groups[g].sums[0]);
+  }
+  return dots;
+}
+
+template <typename... Books>
+DS4_DEVICE auto part_dots(const PartOfRow &row, const PartOfVector &x,
+                          Books... books) {
+  if constexpr (kHasDot4 && kHasBlockDot4<Books...>)
+    return part_dots(decoded_part(row, books...), x);
+  else
+    return PartBlocks{row};
+}
+
+/// The products of rows and a vector, in every lane. The sum of a segment goes
+/// from part to part: what is added to it is known before, so that every lane
+/// takes every turn, with all rows.
+template <u32 kRows, typename Dots, typename... Books>
+DS4_DEVICE void row_products(const Dots (&dots)[kRows], const PartOfVector &x,
                              float (&sums)[kRows], Books... books) {
-  constexpr u32 kGroups = kBlockElements / 32;
   DS4_REGISTERS
   for (u32 r = 0; r < kRows; ++r)
     sums[r] = 0.0f;
   DS4_REGISTERS
   for (u32 turn = 0; turn < 4; ++turn) {
     DS4_REGISTERS
-    for (u32 i = 0; i < kPartBlocks; ++i)
-      DS4_REGISTERS
     for (u32 r = 0; r < kRows; ++r) {
-      DS4_REGISTERS
-      for (u32 g = i * kGroups; g < (i + 1) * kGroups; ++g)
-        sums[r] =
-            part_dot(rows[r], g, x.codes[g], x.scales[g], sums[r], books...);
+      sums[r] = dots[r].add(x, sums[r], books...);
       finish(sums[r]);
     }
     DS4_REGISTERS
@@ -216,8 +274,12 @@ DS4_DEVICE void column_products(const PartOfRow (&rows)[kRows],
   for (u32 c = begin; c < columns.count && c < begin + kStagedColumns; ++c) {
     PartOfVector x;
     load_vector_part(staged_vector(c - begin), x);
+    decltype(part_dots(decoded[0], x, books...)) dots[kRows];
+    DS4_REGISTERS
+    for (u32 r = 0; r < kRows; ++r)
+      dots[r] = part_dots(decoded[r], x, books...);
     float sums[kRows];
-    row_products(decoded, x, sums, books...);
+    row_products(dots, x, sums, books...);
     float mine = sums[0];
     DS4_REGISTERS
     for (u32 r = 1; r < kRows; ++r)
@@ -227,68 +289,106 @@ DS4_DEVICE void column_products(const PartOfRow (&rows)[kRows],
   }
 }
 
-/// Rows by all lanes, one after another; those that follow are on their way
-/// meanwhile. All waves of the block come here with the same vectors, which are
-/// in LDS already if kSameVectors.
-template <bool kSameVectors, typename Columns, typename... Books>
-DS4_DEVICE void rows_by_parts(const u8 *matrix, const Columns &columns,
-                              u32 first, Books... books) {
-  // Together about four blocks and, of a lone vector, at least two rows.
-  constexpr u32 kLeast = kColumns == 1 ? 2 : 1;
-  constexpr u32 kWhole = kPartGroups < 2 ? 4 : kPartGroups < 4 ? 2 : kLeast;
-  constexpr u32 kBatch = kLaneRows < kWhole ? kLaneRows : kWhole;
-  static_assert(kLaneRows % kBatch == 0);
-  matrix += static_cast<u64>(first) * kRowBytes;
-  constexpr u32 kUnrolled = kColumns == 1 ? kLaneRows / kBatch : 1;
+template <u32 kRows>
+DS4_DEVICE void load_rows(const u8 *from, PartOfRow (&rows)[kRows]) {
+  DS4_REGISTERS
+  for (u32 r = 0; r < kRows; ++r)
+    load_row_part(from + r * kRowBytes, rows[r]);
+}
+
+/// Vectors of a group of columns go to LDS, when they are there.
+template <typename Columns, typename... Books>
+DS4_DEVICE void stage_group(const Columns &columns, u32 begin, Books... books) {
+  wait_for_previous();
+  if (begin != 0)
+    barrier();
+  stage_vectors(columns, begin, books...);
+  barrier();
+}
+
+/// The rows of the wave in matrices that are multiplied with the same vectors,
+/// and the matrices' books.
+template <u32 kMatrices> struct RowsOfMatrices {
+  const u8 *rows[kMatrices]; ///< the first one of the wave
+  const u8 *books[kMatrices];
+  float *y[kMatrices]; ///< of the products, as in Columns
+
+  /// The batch behind batch i of matrix m; false if there is none.
+  DS4_DEVICE bool load_next(u32 m, u32 i, PartOfRow (&batch)[kBatch]) const {
+    if (i + 1 < kBatches)
+      load_rows(rows[m] + (i + 1) * (kBatch * kRowBytes), batch);
+    else if (m + 1 < kMatrices)
+      load_rows(rows[m + 1], batch);
+    else
+      return false;
+    return true;
+  }
+};
+
+/// The wave's rows of matrix m, whose books, if any, are `books`, from `first`
+/// on, times the vectors from `begin` on, of which a lone one is x. `batch`
+/// are the first rows, then those of the next matrix.
+template <u32 kMatrices, typename Columns, typename... Books>
+DS4_DEVICE void rows_by_parts(const RowsOfMatrices<kMatrices> &all, u32 m,
+                              const Columns &columns, const PartOfVector &x,
+                              u32 begin, u32 first, PartOfRow (&batch)[kBatch],
+                              Books... books) {
+  float mine = 0.0f;
+  // Straight code would be longer than what a multiprocessor keeps of it.
+  DS4_UNROLL(1)
+  for (u32 i = 0; i < kBatches; ++i) {
+    if constexpr (kColumns == 1) {
+      decltype(part_dots(batch[0], x, books...)) dots[kBatch];
+      DS4_REGISTERS
+      for (u32 b = 0; b < kBatch; ++b)
+        dots[b] = part_dots(batch[b], x, books...);
+      // The next rows take the registers of these.
+      all.load_next(m, i, batch);
+      float sums[kBatch];
+      row_products(dots, x, sums, books...);
+      DS4_REGISTERS
+      for (u32 b = 0; b < kBatch; ++b)
+        mine = lane() == i * kBatch + b ? sums[b] : mine;
+    } else {
+      PartOfRow next[kBatch];
+      const bool more = all.load_next(m, i, next);
+      column_products(batch, columns, begin, first + i * kBatch, books...);
+      if (more) {
+        DS4_REGISTERS
+        for (u32 b = 0; b < kBatch; ++b)
+          batch[b] = next[b];
+      }
+    }
+  }
+  if (kColumns == 1 && lane() < kLaneRows)
+    columns.product(0)[first + lane()] = mine;
+}
+
+/// y[m][c][i] = matrices[m][i] . x[c] for first <= i < first + kLaneRows. All
+/// waves of the block come here with the same vectors.
+template <u32 kMatrices, typename Columns>
+DS4_DEVICE void share_rows(const RowsOfMatrices<kMatrices> &all,
+                           Columns columns, u32 first) {
+  PartOfVector x;
   DS4_REGISTERS
   for (u32 begin = 0; begin < kColumns; begin += kStagedColumns) {
     if (begin >= columns.count)
       break;
-    PartOfRow next[kBatch];
-    DS4_REGISTERS
-    for (u32 b = 0; b < kBatch; ++b)
-      load_row_part(matrix + b * kRowBytes, next[b]);
-    if (!kSameVectors || kStagedColumns < kColumns) {
-      wait_for_previous();
-      if (kSameVectors || begin != 0)
-        barrier();
-      stage_vectors(columns, begin);
-      barrier();
-    }
-    PartOfVector part;
+    PartOfRow batch[kBatch];
+    load_rows(all.rows[0], batch);
+    if constexpr (kBookLevels != 0)
+      stage_group(columns, begin, all.books[0]);
+    else
+      stage_group(columns, begin);
     if constexpr (kColumns == 1)
-      load_vector_part(staged_vector(0), part);
-    float mine = 0.0f;
-    DS4_UNROLL(kUnrolled)
-    for (u32 r = 0; r < kLaneRows; r += kBatch) {
-      PartOfRow rows[kBatch];
-      DS4_REGISTERS
-      for (u32 b = 0; b < kBatch; ++b) {
-        rows[b] = next[b];
-        if (r + kBatch < kLaneRows)
-          load_row_part(matrix + (r + kBatch + b) * kRowBytes, next[b]);
-      }
-      if constexpr (kColumns == 1) {
-        float sums[kBatch];
-        row_products(rows, part, sums, books...);
-        DS4_REGISTERS
-        for (u32 b = 0; b < kBatch; ++b)
-          mine = lane() == r + b ? sums[b] : mine;
-      } else {
-        column_products(rows, columns, begin, first + r, books...);
-      }
+      load_vector_part(staged_vector(0), x);
+    DS4_REGISTERS
+    for (u32 m = 0; m < kMatrices; ++m) {
+      columns.y = all.y[m];
+      if constexpr (kBookLevels != 0)
+        rows_by_parts(all, m, columns, x, begin, first, batch, all.books[m]);
+      else
+        rows_by_parts(all, m, columns, x, begin, first, batch);
     }
-    if (kColumns == 1 && lane() < kLaneRows)
-      columns.product(0)[first + lane()] = mine;
   }
-}
-
-/// y[c][i] = matrix[i] . x[c] for first <= i < first + kLaneRows.
-template <bool kSameVectors, typename Columns>
-DS4_DEVICE void share_rows(const u8 *matrix, const Columns &columns,
-                           const u8 *books, u32 first) {
-  if constexpr (kBookLevels != 0)
-    rows_by_parts<kSameVectors>(matrix, columns, first, books);
-  else
-    rows_by_parts<kSameVectors>(matrix, columns, first);
 }

@@ -1,5 +1,6 @@
 // Decoders that multiply four codes at a time, as GPUs do, against their
-// products element by element, bit for bit: dot4 and pick_bytes emulated.
+// products element by element, bit for bit: dot4 and pick_bytes emulated, with
+// selectors of 4 bits (NVIDIA) and of 8 (AMD).
 #include "codegen/UnitCompiler.h"
 #include "ops/test/RandomWeights.h"
 #include "runtime/Device.h"
@@ -23,13 +24,17 @@ template <typename T> T take(Result<T> result) {
   return std::move(*result);
 }
 
-class Dot4 : public testing::TestWithParam<WeightFormat> {};
+class Dot4 : public testing::TestWithParam<std::tuple<WeightFormat, uint32_t>> {
+};
 
 TEST_P(Dot4, GivesTheBitsOfSingleElements) {
   constexpr uint32_t kBlocks = 256;
-  const WeightFormatInfo &info = weightFormatInfo(GetParam());
+  const auto [format, selectorBits] = GetParam();
+  const WeightFormatInfo &info = weightFormatInfo(format);
   std::ifstream file(DS4_SOURCE_DIR "/ops/test/Inputs/dot4_blocks.hip");
   std::ostringstream text;
+  if (selectorBits == 4)
+    text << "#define DS4_EMULATE_GPU 1\n";
   text << "#define DS4_FORMAT \"weights/" << info.name << ".h\"\n"
        << "#define DS4_BOOKS " << (info.bookLevels ? ", books" : "") << "\n"
        << file.rdbuf();
@@ -45,7 +50,7 @@ TEST_P(Dot4, GivesTheBitsOfSingleElements) {
   std::remove(path.c_str());
 
   Random random(info.bookLevels + 1);
-  const auto row = randomWeights(random, GetParam(), 1, 32 * kBlocks);
+  const auto row = randomWeights(random, format, 1, 32 * kBlocks);
   std::vector<int8_t> codes(32 * kBlocks);
   for (int8_t &code : codes)
     code = static_cast<int8_t>(static_cast<int>(random.below(255)) - 127);
@@ -80,13 +85,16 @@ TEST_P(Dot4, GivesTheBitsOfSingleElements) {
         << "block " << b << ": " << y[2 * b] << " and " << y[2 * b + 1];
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Dot4,
-                         testing::Values(q4_0_rocmfp4_fast, q3_0_rocmfpx,
-                                         q2_0_rocmfp2, q3_1_rocmfp3_mix,
-                                         q2_1_rocmfp2_mix),
-                         [](const auto &info) {
-                           return std::string(
-                               weightFormatInfo(info.param).name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Formats, Dot4,
+    testing::Combine(testing::Values(q4_0_rocmfp4_fast, q3_0_rocmfpx,
+                                     q2_0_rocmfp2, q3_1_rocmfp3_mix,
+                                     q2_1_rocmfp2_mix, q8_0, iq4_nl),
+                     testing::Values(4, 8)),
+    [](const auto &info) {
+      return fmt::format("{}_{}",
+                         weightFormatInfo(std::get<0>(info.param)).name,
+                         std::get<1>(info.param));
+    });
 
 } // namespace

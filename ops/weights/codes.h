@@ -22,16 +22,6 @@ DS4_DEVICE u32 fp3_eight(const u8 *block, u32 g) {
   return load_u16(p) | static_cast<u32>(p[2]) << 16;
 }
 
-/// fp3_eight of every g, from whole words; bits 24-31 are others'.
-DS4_DEVICE void fp3_eights(const u8 *block, u32 (&eights)[4]) {
-  const u32 a = load_u32(block), b = load_u32(block + 4);
-  const u32 c = load_u32(block + 8);
-  eights[0] = a;
-  eights[1] = a >> 24 | b << 8;
-  eights[2] = b >> 16 | c << 16;
-  eights[3] = c >> 8;
-}
-
 /// 3-bit code of element i.
 DS4_DEVICE u32 fp3_code(const u8 *block, u32 i) {
   return fp3_eight(block, i / 8) >> (3 * (i % 8)) & 7;
@@ -43,49 +33,122 @@ DS4_DEVICE u32 fp2_code(const u8 *block, u32 i) {
 }
 
 //===----------------------------------------------------------------------===//
-// Four levels at a time, as int8 in a word, by bytes picked from a table.
+// Four levels at a time, as int8 in a word, by bytes picked from a table. Codes
+// become selectors by masks, in the order in which they lie, which is not that
+// of the elements: order_fp2 and order_fp4 put what the levels are multiplied
+// with, 32 int8, into the same order.
 //===----------------------------------------------------------------------===//
+
+/// Bits of x where `mask` has ones, otherwise those of y.
+DS4_DEVICE u32 select_bits(u32 mask, u32 x, u32 y) {
+  return (x & mask) | (y & ~mask);
+}
 
 /// Levels of the 16 elements of 2-bit codes in `sixteen`. Byte k of `table` is
 /// the level of code k.
 DS4_DEVICE void fp2_levels(u32 sixteen, u32 table, u32 *levels) {
-  // Nibble n has the code 2n, 2n + 1.
-  const u32 even = sixteen & 0x33333333u, odd = sixteen >> 2 & 0x33333333u;
-  DS4_REGISTERS
-  for (u32 half = 0; half < 2; ++half) {
-    const u32 a = pick_bytes(table, 0, even >> (16 * half) & 0xffffu);
-    const u32 b = pick_bytes(table, 0, odd >> (16 * half) & 0xffffu);
-    levels[2 * half] = pick_bytes(a, b, 0x5140u);
-    levels[2 * half + 1] = pick_bytes(a, b, 0x7362u);
+  if constexpr (kSelectorBits == 4) {
+    const u32 even = sixteen & 0x33333333u, odd = sixteen >> 2 & 0x33333333u;
+    levels[0] = pick_bytes(table, table, even);
+    levels[1] = pick_bytes(table, table, odd);
+    levels[2] = pick_bytes(table, table, even >> 16);
+    levels[3] = pick_bytes(table, table, odd >> 16);
+  } else {
+    DS4_REGISTERS
+    for (u32 k = 0; k < 4; ++k)
+      levels[k] = pick_bytes(table, table, sixteen >> (2 * k) & 0x03030303u);
   }
 }
 
-/// Levels of the 8 elements of 3-bit codes in bits 0-23 of `eight`. Byte k of
-/// high:low is the level of code k.
-DS4_DEVICE void fp3_levels(u32 eight, u32 low, u32 high, u32 *levels) {
+/// Of each eight the even ones, then the odd ones; by bytes, of each sixteen
+/// every fourth.
+DS4_DEVICE void order_fp2(u32 (&x)[8]) {
   DS4_REGISTERS
-  for (u32 half = 0; half < 2; ++half) {
-    const u32 four = eight >> (12 * half);
-    const u32 s = (four & 7u) | (four & 0x38u) << 1 | (four & 0x1c0u) << 2 |
-                  (four & 0xe00u) << 3;
-    levels[half] = pick_bytes(low, high, s);
+  for (u32 k = 0; k < 8; k += kSelectorBits / 2) {
+    if constexpr (kSelectorBits == 4) {
+      const u32 a = x[k], b = x[k + 1];
+      x[k] = pick_bytes(a, b, 0x6420u);
+      x[k + 1] = pick_bytes(a, b, 0x7531u);
+    } else {
+      const u32 a = pick_bytes(x[k], x[k + 1], 0x05010400u);
+      const u32 b = pick_bytes(x[k], x[k + 1], 0x07030602u);
+      const u32 c = pick_bytes(x[k + 2], x[k + 3], 0x05010400u);
+      const u32 d = pick_bytes(x[k + 2], x[k + 3], 0x07030602u);
+      x[k] = pick_bytes(a, c, 0x05040100u);
+      x[k + 1] = pick_bytes(a, c, 0x07060302u);
+      x[k + 2] = pick_bytes(b, d, 0x05040100u);
+      x[k + 3] = pick_bytes(b, d, 0x07060302u);
+    }
   }
 }
 
-/// Four magnitudes below 128 with signs: 1 in a byte of `minus` negates it.
-DS4_DEVICE u32 with_signs(u32 magnitudes, u32 minus) {
-  // -m is ~m + 1; bit 7 stays out of the sum, or that of -0 would carry.
-  return ((magnitudes ^ minus * 127u) + minus) ^ minus << 7;
+/// Levels of the 32 elements of the 3-bit stream at `block`, in their order.
+/// `low` and `high`: byte k of high:low is the level of code k, in `low` and
+/// `high` [0] of elements 0 to 15, [1] of the others.
+DS4_DEVICE void fp3_levels(const u8 *block, const u32 (&low)[2],
+                           const u32 (&high)[2], u32 (&levels)[8]) {
+  const u32 a = load_u32(block), b = load_u32(block + 4);
+  const u32 c = load_u32(block + 8);
+  const u32 eights[4] = {a, a >> 24 | b << 8, b >> 16 | c << 16, c >> 8};
+  DS4_REGISTERS
+  for (u32 g = 0; g < 4; ++g) {
+    // Eight codes are spread in halves: twelve bits, six, three.
+    if constexpr (kSelectorBits == 4) {
+      const u32 twelves = select_bits(0xfffu, eights[g], eights[g] << 4);
+      const u32 sixes = select_bits(0x003f003fu, twelves, twelves << 2);
+      const u32 s = select_bits(0x07070707u, sixes, sixes << 1) & 0x77777777u;
+      levels[2 * g] = pick_bytes(low[g / 2], high[g / 2], s);
+      levels[2 * g + 1] = pick_bytes(low[g / 2], high[g / 2], s >> 16);
+    } else {
+      DS4_REGISTERS
+      for (u32 half = 0; half < 2; ++half) {
+        const u32 four = eights[g] >> (12 * half);
+        const u32 sixes = select_bits(0x3fu, four, four << 10);
+        const u32 s = select_bits(0x00070007u, sixes, sixes << 5) & 0x07070707u;
+        levels[2 * g + half] = pick_bytes(low[g / 2], high[g / 2], s);
+      }
+    }
+  }
 }
 
-/// Levels of the 8 elements of 4-bit codes in `eight`: of the low nibbles, then
-/// of the high ones.
-DS4_DEVICE void fp4_levels(u32 eight, u32 &low, u32 &high) {
-  // Magnitudes of nibbles 0 ... 3 and 4 ... 7.
-  const u32 a = pick_bytes(0x03020100u, 0x0a080604u, eight & 0x7777u);
-  const u32 b = pick_bytes(0x03020100u, 0x0a080604u, eight >> 16 & 0x7777u);
-  low = with_signs(pick_bytes(a, b, 0x6420u), eight >> 3 & 0x01010101u);
-  high = with_signs(pick_bytes(a, b, 0x7531u), eight >> 7 & 0x01010101u);
+/// Levels of the four 4-bit codes of which `low` has bits 0 to 2 as selectors
+/// and `sign` bit 3 as bit 2 of selectors that count 0 to 3.
+DS4_DEVICE u32 fp4_four(u32 low, u32 sign) {
+  return pick_bytes(pick_bytes(kept_constant(0x03020100u), 0x0a080604u, low),
+                    pick_bytes(kept_constant(0xfdfeff00u), 0xf6f8fafcu, low),
+                    sign);
+}
+
+/// Levels of the 32 elements of the 16 bytes of nibbles at `block`.
+DS4_DEVICE void fp4_levels(const u8 *block, u32 (&levels)[8]) {
+  DS4_REGISTERS
+  for (u32 k = 0; k < 4; ++k) {
+    const u32 eight = load_u32(block + 4 * k);
+    if constexpr (kSelectorBits == 4) {
+      const u32 low = eight & 0x77777777u;
+      const u32 sign = (eight >> 1 & kept_constant(0x44444444u)) | 0x32103210u;
+      levels[k] = fp4_four(low, sign);
+      levels[4 + k] = fp4_four(low >> 16, sign >> 16);
+    } else {
+      DS4_REGISTERS
+      for (u32 half = 0; half < 2; ++half)
+        levels[4 * half + k] =
+            fp4_four(eight >> (4 * half) & 0x07070707u,
+                     (eight >> (4 * half + 1) & 0x04040404u) | 0x03020100u);
+    }
+  }
+}
+
+/// Neighbours of the low and the high nibbles in turn; by bytes, as they are.
+DS4_DEVICE void order_fp4(u32 (&x)[8]) {
+  if constexpr (kSelectorBits == 4) {
+    DS4_REGISTERS
+    for (u32 k = 0; k < 4; ++k) {
+      const u32 low = x[k], high = x[4 + k];
+      x[k] = pick_bytes(low, high, 0x5140u);
+      x[4 + k] = pick_bytes(low, high, 0x7362u);
+    }
+  }
 }
 
 #endif // DS4_OPS_WEIGHTS_CODES_H

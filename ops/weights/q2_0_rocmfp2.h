@@ -29,15 +29,15 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// The levels of a block as int8.
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half)
     fp2_levels(load_u32(block + 4 * half), 0x020100ffu, levels + 4 * half);
 }
+DS4_DEVICE void order_codes(u32 (&x)[8]) { order_fp2(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part) {
-  return f32_from_ue4m3(block[8 + part]);
+  return f32_from_valid_ue4m3(load_u16(block + 8), part);
 }
 
 #include "levels_dot.h"

@@ -36,20 +36,23 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// The levels of a block as int8.
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
   // Both books in registers, for all blocks of the expert.
   const u32 tables[2] = {load_word(books), load_word(books + 8)};
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half)
     fp2_levels(load_u32(block + 4 * half),
-               block[8 + half] >> 7 ? tables[1] : tables[0], levels + 4 * half);
+               has_bit(load_u16(block + 8), 8 * half + 7) ? tables[1]
+                                                          : tables[0],
+               levels + 4 * half);
 }
+DS4_DEVICE void order_codes(u32 (&x)[8]) { order_fp2(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
-  const u32 meta = block[8 + part];
-  return f32_from_ue4m3(meta & 0x7f) *
-         float_of(meta >> 7 ? load_word(books + 12) : load_word(books + 4));
+  const u32 metas = load_u16(block + 8);
+  const u32 scales[2] = {load_word(books + 4), load_word(books + 12)};
+  return f32_from_valid_ue4m3(metas, part) *
+         float_of(has_bit(metas, 8 * part + 7) ? scales[1] : scales[0]);
 }
 
 #include "levels_dot.h"

@@ -32,17 +32,14 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// The levels of a block as int8.
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
-  u32 eights[4];
-  fp3_eights(block, eights);
-  DS4_REGISTERS
-  for (u32 g = 0; g < 4; ++g)
-    fp3_levels(eights[g], 0x04020100u, 0xfcfeff00u, levels + 2 * g);
+  fp3_levels(block, {0x04020100u, 0x04020100u}, {0xfcfeff00u, 0xfcfeff00u},
+             levels);
 }
+DS4_DEVICE void order_codes(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part) {
-  return f32_from_ue4m3(block[12 + part]);
+  return f32_from_valid_ue4m3(load_u16(block + 12), part);
 }
 
 #include "levels_dot.h"

@@ -40,28 +40,26 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return acc;
 }
 
-/// The levels of a block as int8.
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
   // Both books in registers, for all blocks of the expert.
   const u32 lows[2] = {load_word(books), load_word(books + 12)};
   const u32 highs[2] = {load_word(books + 4), load_word(books + 16)};
-  u32 eights[4];
-  fp3_eights(block, eights);
+  u32 low[2], high[2];
   DS4_REGISTERS
   for (u32 half = 0; half < 2; ++half) {
-    const bool second = block[12 + half] >> 7;
-    const u32 low = second ? lows[1] : lows[0];
-    const u32 high = second ? highs[1] : highs[0];
-    DS4_REGISTERS
-    for (u32 g = 2 * half; g < 2 * half + 2; ++g)
-      fp3_levels(eights[g], low, high, levels + 2 * g);
+    const bool second = has_bit(load_u16(block + 12), 8 * half + 7);
+    low[half] = second ? lows[1] : lows[0];
+    high[half] = second ? highs[1] : highs[0];
   }
+  fp3_levels(block, low, high, levels);
 }
+DS4_DEVICE void order_codes(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
-  const u32 meta = block[12 + part];
-  return f32_from_ue4m3(meta & 0x7f) *
-         float_of(meta >> 7 ? load_word(books + 20) : load_word(books + 8));
+  const u32 metas = load_u16(block + 12);
+  const u32 scales[2] = {load_word(books + 8), load_word(books + 20)};
+  return f32_from_valid_ue4m3(metas, part) *
+         float_of(has_bit(metas, 8 * part + 7) ? scales[1] : scales[0]);
 }
 
 #include "levels_dot.h"

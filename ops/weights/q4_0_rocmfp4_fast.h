@@ -33,15 +33,13 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
 }
 
-/// The levels of a block as int8.
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
-  DS4_REGISTERS
-  for (u32 k = 0; k < 4; ++k)
-    fp4_levels(load_u32(block + 4 * k), levels[k], levels[4 + k]);
+  fp4_levels(block, levels);
 }
+DS4_DEVICE void order_codes(u32 (&x)[8]) { order_fp4(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32) {
-  return f32_from_ue4m3(block[16]);
+  return f32_from_valid_ue4m3(block[16], 0);
 }
 
 #include "levels_dot.h"
