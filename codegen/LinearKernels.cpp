@@ -165,8 +165,9 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
 /// LDS of a block of ops/tile.h (TileMemory, TilePartials).
 static int64_t tileBytes(int64_t stage, int64_t rowGroups, int64_t scales) {
   const int64_t line = 32 * stage + 16;
-  const int64_t staged = 8 * kTileColumns * (line + 4 * stage) +
-                         8 * 32 * rowGroups * (line + 4 * stage * scales);
+  const int64_t staged =
+      8 * kTileColumns * (line + 4 * stage) +
+      8 * rowGroups * (32 * (line + 4 * stage * scales) + 32);
   const int64_t partials = 4 * 8 * 16 * (32 * rowGroups + 8);
   return std::max(staged, partials);
 }

@@ -226,6 +226,27 @@ template <typename T> DS4_DEVICE void store_as(u8 *to, const u8 *from) {
   *reinterpret_cast<T *>(to) = value;
 }
 
+// copy_16: copies 16 bytes from global memory to LDS, both at multiples of 16.
+// On NVIDIA the copy runs on by itself, without registers; copies_done() waits
+// for those of the calling lane.
+#if defined(DS4_TARGET_NVIDIA)
+DS4_DEVICE void copy_16(u8 *to, const u8 *from) {
+  u32 address;
+  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }"
+      : "=r"(address)
+      : "l"(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
+               "l"(from)
+               : "memory");
+}
+DS4_DEVICE void copies_done() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+#else
+DS4_DEVICE void copy_16(u8 *to, const u8 *from) { load_as<Words4>(to, from); }
+DS4_DEVICE void copies_done() {}
+#endif
+
 /// Four bytes, little endian, at a multiple of 4.
 DS4_DEVICE u32 load_word(const u8 *p) {
   return *reinterpret_cast<const Word *>(p);

@@ -30,11 +30,22 @@ static_assert(kThreads == kSegments * kRowGroups * kWave);
 /// a tile in different banks.
 constexpr u32 kLineBytes = 32 * kStage + 16;
 
+/// Rows of a row group in a segment. Lanes that do neighbouring segments of a
+/// row store in different banks.
+struct StagedRows {
+  u8 levels[kGroupRows][kLineBytes];
+  u8 padding[16];
+};
+struct StagedScales {
+  float of[kStage][kScales][kGroupRows];
+  float padding[4];
+};
+
 struct TileMemory {
   u8 codes[kSegments][kColumns][kLineBytes];
-  u8 levels[kRowGroups][kSegments][kGroupRows][kLineBytes];
+  StagedRows rows[kRowGroups][kSegments];
   float scales[kSegments][kStage][kColumns];
-  float weight_scales[kRowGroups][kSegments][kStage][kScales][kGroupRows];
+  StagedScales weight_scales[kRowGroups][kSegments];
 };
 
 /// Sums of kTileLines vectors before the segments are added.
@@ -67,40 +78,40 @@ public:
       scales_at[i] = place(scaled(i));
   }
 
-  /// Blocks `block`, ... of the segment.
-  DS4_DEVICE void stage(u32 block, TileMemory &memory) const {
+  /// Begins to copy blocks `block`, ... of the segment.
+  DS4_DEVICE void request(u32 block, TileMemory &memory) {
     const u32 segment = wave() % kSegments;
     const u32 at = segment * kBlocksOfSegment + block;
-    const u32 unit = lane() % kStage * 32;
-    u32 codes[kLoads][8];
-    float scales[kOwn / kWave][kStage];
+    const u32 unit = lane() % kUnits * 16;
 #pragma unroll
     for (u32 i = 0; i < kLoads; ++i)
-      load_words(codes[i], vector(codes_at[i]) + 32 * at + unit);
+      copy_16(memory.codes[segment][coded(i)] + unit,
+              vector(codes_at[i]) + 32 * at + unit);
 #pragma unroll
     for (u32 i = 0; i < kOwn / kWave; ++i)
       load_aligned<4 * kStage>(reinterpret_cast<u8 *>(scales[i]),
                                vector(scales_at[i]) + kIn + 4 * at);
-#pragma unroll
-    for (u32 i = 0; i < kLoads; ++i) {
-      order_codes(codes[i]);
-      store_words(memory.codes[segment][coded(i)] + unit, codes[i]);
-    }
+  }
+
+  /// Finishes that; a barrier comes after.
+  DS4_DEVICE void finish_copies(TileMemory &memory) const {
 #pragma unroll
     for (u32 i = 0; i < kOwn / kWave; ++i)
 #pragma unroll
       for (u32 b = 0; b < kStage; ++b)
-        memory.scales[segment][b][scaled(i)] = scales[i][b];
+        memory.scales[wave() % kSegments][b][scaled(i)] = scales[i][b];
+    copies_done();
   }
 
 private:
-  static constexpr u32 kOwn = kColumns / kRowGroups;   ///< vectors of the wave
-  static constexpr u32 kLoads = kOwn * kStage / kWave; ///< of 32 codes
+  static constexpr u32 kOwn = kColumns / kRowGroups; ///< vectors of the wave
+  static constexpr u32 kUnits = 2 * kStage;          ///< of 16 codes, a vector
+  static constexpr u32 kLoads = kOwn * kUnits / kWave;
   static_assert(kVectorBytes % 16 == 0);
 
   /// The vectors whose codes and scales the lane copies.
   DS4_DEVICE static u32 coded(u32 i) {
-    return wave() / kSegments * kOwn + (i * kWave + lane()) / kStage;
+    return wave() / kSegments * kOwn + (i * kWave + lane()) / kUnits;
   }
   DS4_DEVICE static u32 scaled(u32 i) {
     return wave() / kSegments * kOwn + i * kWave + lane();
@@ -111,54 +122,55 @@ private:
 
   const u8 *x;
   u32 codes_at[kLoads], scales_at[kOwn / kWave]; ///< in units of 16 bytes
+  float scales[kOwn / kWave][kStage];
 };
 
-/// Decodes blocks `block`, ... of the segment of the lane's own row to LDS.
-template <typename... Books>
-DS4_DEVICE void stage_row(const u8 *row, u32 block, TileMemory &memory,
-                          Books... books) {
-  const u32 segment = wave() % kSegments, group = wave() / kSegments;
-  u8 blocks[kStage * kBlockBytes];
-  load_blocks<kStage>(row, segment, block, kBlocksOfSegment, blocks);
-#pragma unroll
-  for (u32 b = 0; b < kStage; ++b) {
-    u32 levels[8];
-    levels_of(blocks + b * kBlockBytes, levels, books...);
-    store_words(memory.levels[group][segment][lane()] + 32 * b, levels);
-#pragma unroll
-    for (u32 part = 0; part < kScales; ++part)
-      memory.weight_scales[group][segment][b][part][lane()] =
-          scale_of(blocks + b * kBlockBytes, part, books...);
-  }
-}
+/// Decodes blocks of the tile's rows to LDS. A lane does one segment of a row,
+/// its neighbours the others, so that together they read whole lines.
+class RowStager {
+public:
+  DS4_DEVICE RowStager(const u8 *rows, u32 row_count)
+      : row(rows + static_cast<u64>(own() < row_count ? own() : row_count - 1) *
+                       kRowBytes) {}
 
-/// sums += block b of the stage, an fma a scale.
-DS4_DEVICE void add_block(const TileMemory &memory, u32 b, u32 count,
-                          TileSums &sums) {
-  const u32 segment = wave() % kSegments, group = wave() / kSegments;
-  u32 levels[kRowTiles][kTileRegisters];
-  float weight_scales[kRowTiles][kScales][8];
-#pragma unroll
-  for (u32 r = 0; r < kRowTiles; ++r) {
-#pragma unroll
-    for (u32 i = 0; i < kTileRegisters; ++i)
-      levels[r][i] = load_word(
-          memory.levels[group][segment][kTileLines * r + tile_line(i)] +
-          32 * b + tile_first(i));
-#pragma unroll
-    for (u32 part = 0; part < kScales; ++part)
-#pragma unroll
-      for (u32 e = 0; e < 8; ++e)
-        weight_scales[r][part][e] =
-            memory.weight_scales[group][segment][b][part]
-                                [kTileLines * r + tile_b(e)];
+  /// Loads blocks `block`, ... of the segment.
+  DS4_DEVICE void load(u32 block) {
+    load_blocks<kStage>(row, segment(), block, kBlocksOfSegment, blocks);
   }
+
+  template <typename... Books>
+  DS4_DEVICE void store(TileMemory &memory, Books... books) const {
+    const u32 group = own() / kGroupRows, line = own() % kGroupRows;
+    StagedRows &to = memory.rows[group][segment()];
+    StagedScales &scales = memory.weight_scales[group][segment()];
 #pragma unroll
-  for (u32 v = 0; v < kVectorTiles; ++v) {
-    if (kTileLines * v >= count)
-      break;
-    u32 codes[kTileRegisters];
-    float scales[8];
+    for (u32 b = 0; b < kStage; ++b) {
+      u32 levels[8];
+      levels_of(blocks + b * kBlockBytes, levels, books...);
+      restore_levels(levels);
+      store_words(to.levels[line] + 32 * b, levels);
+#pragma unroll
+      for (u32 part = 0; part < kScales; ++part)
+        scales.of[b][part][line] =
+            scale_of(blocks + b * kBlockBytes, part, books...);
+    }
+  }
+
+private:
+  DS4_DEVICE static u32 own() { return thread_x() / kSegments; }
+  DS4_DEVICE static u32 segment() { return thread_x() % kSegments; }
+
+  const u8 *row;
+  u8 blocks[kStage * kBlockBytes];
+};
+
+/// Codes and scales of a block of kTileLines vectors, as a lane has them.
+struct VectorTile {
+  u32 codes[kTileRegisters];
+  float scales[8];
+
+  DS4_DEVICE void load(const TileMemory &memory, u32 b, u32 v) {
+    const u32 segment = wave() % kSegments;
 #pragma unroll
     for (u32 i = 0; i < kTileRegisters; ++i)
       codes[i] =
@@ -167,27 +179,88 @@ DS4_DEVICE void add_block(const TileMemory &memory, u32 b, u32 count,
 #pragma unroll
     for (u32 e = 0; e < 8; ++e)
       scales[e] = memory.scales[segment][b][kTileLines * v + tile_a(e)];
+  }
+};
+
+/// Levels and scales of a block of the wave's rows. Products of one tile of
+/// rows and one scale are a turn.
+struct RowTiles {
+  u32 levels[kRowTiles][kTileRegisters];
+  float scales[kRowTiles][kScales][8];
+
+  DS4_DEVICE void load(const TileMemory &memory, u32 b) {
+    const u32 segment = wave() % kSegments, group = wave() / kSegments;
+    const StagedRows &rows = memory.rows[group][segment];
+    const StagedScales &of_rows = memory.weight_scales[group][segment];
 #pragma unroll
-    for (u32 r = 0; r < kRowTiles; ++r)
+    for (u32 r = 0; r < kRowTiles; ++r) {
 #pragma unroll
-      for (u32 part = 0; part < kScales; ++part) {
-        i32 products[8];
-        if constexpr (kScales == 1)
-          tile_mma_i8(codes, levels[r], products);
-        else
-          tile_mma_half_i8(codes, levels[r], part, products);
+      for (u32 i = 0; i < kTileRegisters; ++i)
+        levels[r][i] = load_word(rows.levels[kTileLines * r + tile_line(i)] +
+                                 32 * b + tile_first(i));
+#pragma unroll
+      for (u32 part = 0; part < kScales; ++part)
 #pragma unroll
         for (u32 e = 0; e < 8; ++e)
-          sums[v][r][e] =
-              fma_f32(tile_value(products[e]),
-                      weight_scales[r][part][e] * scales[e], sums[v][r][e]);
-      }
-    // Or the products of all tiles would be kept and added at the end.
+          scales[r][part][e] = of_rows.of[b][part][kTileLines * r + tile_b(e)];
+    }
+  }
+
+  DS4_DEVICE void multiply(const VectorTile &x, u32 turn,
+                           i32 (&products)[8]) const {
+    if constexpr (kScales == 1)
+      tile_mma_i8(x.codes, levels[turn], products);
+    else
+      tile_mma_half_i8(x.codes, levels[turn / kScales], turn % kScales,
+                       products);
+  }
+};
+
+/// sums += block b of the stage, an fma a scale. If tiles overlap, the matrix
+/// instructions of a turn run while the sums of the turn before are made.
+DS4_DEVICE void add_block(const TileMemory &memory, u32 b, u32 count,
+                          TileSums &sums) {
+  constexpr u32 kTurns = kRowTiles * kScales;
+  RowTiles rows;
+  rows.load(memory, b);
+  VectorTile x[2];
+  i32 products[2][8];
+  if (kTilesOverlap) {
+    x[0].load(memory, b, 0);
+    rows.multiply(x[0], 0, products[0]);
+  }
 #pragma unroll
-    for (u32 r = 0; r < kRowTiles; ++r)
+  for (u32 v = 0; v < kVectorTiles; ++v) {
+    VectorTile &own = x[kTilesOverlap ? v % 2 : 0];
+    VectorTile &next = x[(v + 1) % 2];
+    if (!kTilesOverlap)
+      own.load(memory, b, v);
+    else if (v + 1 < kVectorTiles)
+      next.load(memory, b, v + 1);
+#pragma unroll
+    for (u32 turn = 0; turn < kTurns; ++turn) {
+      const u32 number = kTilesOverlap ? v * kTurns + turn : 0;
+      i32(&ready)[8] = products[number % 2];
+      i32(&coming)[8] = products[(number + 1) % 2];
+      if (!kTilesOverlap)
+        rows.multiply(own, turn, ready);
+      else if (turn + 1 < kTurns)
+        rows.multiply(own, turn + 1, coming);
+      else if (v + 1 < kVectorTiles)
+        rows.multiply(next, 0, coming);
+      const u32 r = turn / kScales, part = turn % kScales;
+#pragma unroll
+      for (u32 e = 0; e < 8; ++e)
+        sums[v][r][e] =
+            fma_f32(tile_value(ready[e]),
+                    rows.scales[r][part][e] * own.scales[e], sums[v][r][e]);
+      // Or the products of all tiles would be kept and added at the end.
 #pragma unroll
       for (u32 e = 0; e < 8; ++e)
         finish(sums[v][r][e]);
+    }
+    if (kTileLines * (v + 1) >= count)
+      break;
   }
 }
 
@@ -199,21 +272,20 @@ DS4_DEVICE void tile_products(const u8 *rows, u32 row_count, const u8 *books,
                               Store store) {
   DS4_BLOCK_MEMORY(bytes, kSharedBytes);
   TileMemory &memory = *reinterpret_cast<TileMemory *>(bytes);
-  const VectorStager vectors(x, count, vector_at);
+  VectorStager vectors(x, count, vector_at);
   const u32 group = wave() / kSegments, segment = wave() % kSegments;
-  const u32 own = group * kGroupRows + lane();
-  const u8 *row =
-      rows +
-      static_cast<u64>(own < row_count ? own : row_count - 1) * kRowBytes;
+  RowStager stager(rows, row_count);
   TileSums sums = {};
 #pragma unroll 1
   for (u32 block = 0; block < kBlocksOfSegment; block += kStage) {
     barrier();
-    vectors.stage(block, memory);
+    vectors.request(block, memory);
+    stager.load(block);
     if constexpr (kBookLevels != 0)
-      stage_row(row, block, memory, books);
+      stager.store(memory, books);
     else
-      stage_row(row, block, memory);
+      stager.store(memory);
+    vectors.finish_copies(memory);
     barrier();
 #pragma unroll 1
     for (u32 b = 0; b < kStage; ++b)

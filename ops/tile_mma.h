@@ -26,6 +26,9 @@ DS4_DEVICE float tile_value(i32 product) {
 #if defined(DS4_TARGET_NVIDIA) || defined(DS4_EMULATE_MMA)
 
 constexpr u32 kTileRegisters = 4;
+/// Whether the next products may be begun while sums are made of the last ones,
+/// for more registers.
+constexpr bool kTilesOverlap = true;
 
 DS4_DEVICE u32 tile_line(u32 r) { return lane() / 4 + r % 2 * 8; }
 DS4_DEVICE u32 tile_first(u32 r) { return r / 2 * 16 + lane() % 4 * 4; }
@@ -72,6 +75,7 @@ DS4_DEVICE void tile_mma_i8(const u32 (&a)[4], const u32 (&b)[4],
 #else
 
 constexpr u32 kTileRegisters = 8;
+constexpr bool kTilesOverlap = false;
 
 DS4_DEVICE u32 tile_line(u32) { return lane() % 16; }
 DS4_DEVICE u32 tile_first(u32 r) { return 4 * r; }

@@ -82,6 +82,20 @@ DS4_DEVICE void order_fp2(u32 (&x)[8]) {
   }
 }
 
+/// Back from there.
+DS4_DEVICE void restore_fp2(u32 (&x)[8]) {
+  if constexpr (kSelectorBits == 4) {
+    DS4_REGISTERS
+    for (u32 k = 0; k < 8; k += 2) {
+      const u32 even = x[k], odd = x[k + 1];
+      x[k] = pick_bytes(even, odd, 0x5140u);
+      x[k + 1] = pick_bytes(even, odd, 0x7362u);
+    }
+  } else {
+    order_fp2(x); // rows and columns of squares change places
+  }
+}
+
 /// Levels of the 32 elements of the 3-bit stream at `block`, in their order.
 /// `low` and `high`: byte k of high:low is the level of code k, in `low` and
 /// `high` [0] of elements 0 to 15, [1] of the others.
@@ -147,6 +161,18 @@ DS4_DEVICE void order_fp4(u32 (&x)[8]) {
       const u32 low = x[k], high = x[4 + k];
       x[k] = pick_bytes(low, high, 0x5140u);
       x[4 + k] = pick_bytes(low, high, 0x7362u);
+    }
+  }
+}
+
+/// Back from there.
+DS4_DEVICE void restore_fp4(u32 (&x)[8]) {
+  if constexpr (kSelectorBits == 4) {
+    DS4_REGISTERS
+    for (u32 k = 0; k < 4; ++k) {
+      const u32 first = x[k], second = x[4 + k];
+      x[k] = pick_bytes(first, second, 0x6420u);
+      x[4 + k] = pick_bytes(first, second, 0x7531u);
     }
   }
 }

@@ -40,6 +40,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
 }
 
 DS4_DEVICE void order_codes(u32 (&)[8]) {}
+DS4_DEVICE void restore_levels(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part) {
   return scale_at(group_at(block, 0), part);

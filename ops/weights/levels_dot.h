@@ -3,6 +3,7 @@
 //   levels_of(block, levels, books...)  the 32 levels, four int8 a word, in the
 //                                       order that is easiest to decode to
 //   order_codes(x)                      puts 32 codes into the same order
+//   restore_levels(levels)              puts levels into that of the elements
 //   float scale_of(block, part, books...)
 //
 // and kScales, the scales of a block; where there are two, each half of the

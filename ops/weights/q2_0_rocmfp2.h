@@ -35,6 +35,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
     fp2_levels(load_u32(block + 4 * half), 0x020100ffu, levels + 4 * half);
 }
 DS4_DEVICE void order_codes(u32 (&x)[8]) { order_fp2(x); }
+DS4_DEVICE void restore_levels(u32 (&x)[8]) { restore_fp2(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part) {
   return f32_from_valid_ue4m3(load_u16(block + 8), part);

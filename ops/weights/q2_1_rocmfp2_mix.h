@@ -47,6 +47,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
                levels + 4 * half);
 }
 DS4_DEVICE void order_codes(u32 (&x)[8]) { order_fp2(x); }
+DS4_DEVICE void restore_levels(u32 (&x)[8]) { restore_fp2(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
   const u32 metas = load_u16(block + 8);

@@ -37,6 +37,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
              levels);
 }
 DS4_DEVICE void order_codes(u32 (&)[8]) {}
+DS4_DEVICE void restore_levels(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part) {
   return f32_from_valid_ue4m3(load_u16(block + 12), part);

@@ -54,6 +54,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8], const u8 *books) {
   fp3_levels(block, low, high, levels);
 }
 DS4_DEVICE void order_codes(u32 (&)[8]) {}
+DS4_DEVICE void restore_levels(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
   const u32 metas = load_u16(block + 12);

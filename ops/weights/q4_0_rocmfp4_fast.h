@@ -37,6 +37,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
   fp4_levels(block, levels);
 }
 DS4_DEVICE void order_codes(u32 (&x)[8]) { order_fp4(x); }
+DS4_DEVICE void restore_levels(u32 (&x)[8]) { restore_fp4(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32) {
   return f32_from_valid_ue4m3(block[16], 0);

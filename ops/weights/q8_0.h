@@ -26,6 +26,7 @@ DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {
   __builtin_memcpy(levels, block + 2, sizeof levels);
 }
 DS4_DEVICE void order_codes(u32 (&)[8]) {}
+DS4_DEVICE void restore_levels(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32) { return load_f16(block); }
 
