@@ -158,7 +158,9 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
   if (parts) {
     spec.sharedBytes = static_cast<uint32_t>(vectorBytes(weight) *
                                              stagedColumns(spec, weight));
-    spec.resident = residentBlocks(spec, weight, laneRows) * 256 / spec.block;
+    constexpr uint32_t kMostBlocks = 32; // of any size
+    spec.resident = std::min(
+        residentBlocks(spec, weight, laneRows) * 256 / spec.block, kMostBlocks);
   }
 }
 

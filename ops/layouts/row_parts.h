@@ -93,12 +93,12 @@ DS4_DEVICE void stage_vectors(const Columns &columns, u32 begin,
   constexpr u32 kLoads = (kVectorItems + kThreads - 1) / kThreads;
   // About 6 loads are on their way together.
   constexpr u32 kFit = kLoads < 3 ? 3 / kLoads : 1;
-  constexpr u32 kBatch = kFit < kStagedColumns ? kFit : kStagedColumns;
+  constexpr u32 kVectors = kFit < kStagedColumns ? kFit : kStagedColumns;
   DS4_REGISTERS
-  for (u32 first = 0; first < kStagedColumns; first += kBatch) {
-    u32 words[kBatch][kLoads][8];
+  for (u32 first = 0; first < kStagedColumns; first += kVectors) {
+    u32 words[kVectors][kLoads][8];
     DS4_REGISTERS
-    for (u32 c = 0; c < kBatch; ++c)
+    for (u32 c = 0; c < kVectors; ++c)
       DS4_REGISTERS
     for (u32 i = 0; i < kLoads; ++i)
       if (const u32 item = thread_x() + i * kThreads;
@@ -106,7 +106,7 @@ DS4_DEVICE void stage_vectors(const Columns &columns, u32 begin,
           item < kVectorItems)
         load_item(columns.vector(begin + first + c), item, words[c][i]);
     DS4_REGISTERS
-    for (u32 c = 0; c < kBatch; ++c)
+    for (u32 c = 0; c < kVectors; ++c)
       DS4_REGISTERS
     for (u32 i = 0; i < kLoads; ++i)
       if (const u32 item = thread_x() + i * kThreads;

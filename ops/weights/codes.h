@@ -60,39 +60,53 @@ DS4_DEVICE void fp2_levels(u32 sixteen, u32 table, u32 *levels) {
   }
 }
 
+/// The even bytes of a and b become a, the odd ones b. Selectors of 4 bits.
+DS4_DEVICE void part_bytes(u32 &a, u32 &b) {
+  const u32 even = pick_bytes(a, b, 0x6420u);
+  b = pick_bytes(a, b, 0x7531u);
+  a = even;
+}
+
+/// Back from there: bytes of a and b in turn.
+DS4_DEVICE void pair_bytes(u32 &a, u32 &b) {
+  const u32 first = pick_bytes(a, b, 0x5140u);
+  b = pick_bytes(a, b, 0x7362u);
+  a = first;
+}
+
+/// Bytes as a square, a word a row: rows and columns change places. Selectors
+/// of 8 bits.
+DS4_DEVICE void transpose_bytes(u32 (&x)[8], u32 k) {
+  const u32 a = pick_bytes(x[k], x[k + 1], 0x05010400u);
+  const u32 b = pick_bytes(x[k], x[k + 1], 0x07030602u);
+  const u32 c = pick_bytes(x[k + 2], x[k + 3], 0x05010400u);
+  const u32 d = pick_bytes(x[k + 2], x[k + 3], 0x07030602u);
+  x[k] = pick_bytes(a, c, 0x05040100u);
+  x[k + 1] = pick_bytes(a, c, 0x07060302u);
+  x[k + 2] = pick_bytes(b, d, 0x05040100u);
+  x[k + 3] = pick_bytes(b, d, 0x07060302u);
+}
+
 /// Of each eight the even ones, then the odd ones; by bytes, of each sixteen
 /// every fourth.
 DS4_DEVICE void order_fp2(u32 (&x)[8]) {
   DS4_REGISTERS
   for (u32 k = 0; k < 8; k += kSelectorBits / 2) {
-    if constexpr (kSelectorBits == 4) {
-      const u32 a = x[k], b = x[k + 1];
-      x[k] = pick_bytes(a, b, 0x6420u);
-      x[k + 1] = pick_bytes(a, b, 0x7531u);
-    } else {
-      const u32 a = pick_bytes(x[k], x[k + 1], 0x05010400u);
-      const u32 b = pick_bytes(x[k], x[k + 1], 0x07030602u);
-      const u32 c = pick_bytes(x[k + 2], x[k + 3], 0x05010400u);
-      const u32 d = pick_bytes(x[k + 2], x[k + 3], 0x07030602u);
-      x[k] = pick_bytes(a, c, 0x05040100u);
-      x[k + 1] = pick_bytes(a, c, 0x07060302u);
-      x[k + 2] = pick_bytes(b, d, 0x05040100u);
-      x[k + 3] = pick_bytes(b, d, 0x07060302u);
-    }
+    if constexpr (kSelectorBits == 4)
+      part_bytes(x[k], x[k + 1]);
+    else
+      transpose_bytes(x, k);
   }
 }
 
 /// Back from there.
 DS4_DEVICE void restore_fp2(u32 (&x)[8]) {
-  if constexpr (kSelectorBits == 4) {
-    DS4_REGISTERS
-    for (u32 k = 0; k < 8; k += 2) {
-      const u32 even = x[k], odd = x[k + 1];
-      x[k] = pick_bytes(even, odd, 0x5140u);
-      x[k + 1] = pick_bytes(even, odd, 0x7362u);
-    }
-  } else {
-    order_fp2(x); // rows and columns of squares change places
+  DS4_REGISTERS
+  for (u32 k = 0; k < 8; k += kSelectorBits / 2) {
+    if constexpr (kSelectorBits == 4)
+      pair_bytes(x[k], x[k + 1]);
+    else
+      transpose_bytes(x, k);
   }
 }
 
@@ -153,15 +167,12 @@ DS4_DEVICE void fp4_levels(const u8 *block, u32 (&levels)[8]) {
   }
 }
 
-/// Neighbours of the low and the high nibbles in turn; by bytes, as they are.
+/// Those of the low and of the high nibbles in turn; by bytes, as they are.
 DS4_DEVICE void order_fp4(u32 (&x)[8]) {
   if constexpr (kSelectorBits == 4) {
     DS4_REGISTERS
-    for (u32 k = 0; k < 4; ++k) {
-      const u32 low = x[k], high = x[4 + k];
-      x[k] = pick_bytes(low, high, 0x5140u);
-      x[4 + k] = pick_bytes(low, high, 0x7362u);
-    }
+    for (u32 k = 0; k < 4; ++k)
+      pair_bytes(x[k], x[4 + k]);
   }
 }
 
@@ -169,11 +180,8 @@ DS4_DEVICE void order_fp4(u32 (&x)[8]) {
 DS4_DEVICE void restore_fp4(u32 (&x)[8]) {
   if constexpr (kSelectorBits == 4) {
     DS4_REGISTERS
-    for (u32 k = 0; k < 4; ++k) {
-      const u32 first = x[k], second = x[4 + k];
-      x[k] = pick_bytes(first, second, 0x6420u);
-      x[4 + k] = pick_bytes(first, second, 0x7531u);
-    }
+    for (u32 k = 0; k < 4; ++k)
+      part_bytes(x[k], x[4 + k]);
   }
 }
 
