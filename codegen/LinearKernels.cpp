@@ -164,45 +164,51 @@ static void launchProducts(KernelSpec &spec, Operation *op, Value x,
   }
 }
 
-/// LDS of a block of ops/tile.h (TileMemory, TilePartials).
-static int64_t tileBytes(int64_t stage, int64_t rowGroups, int64_t scales) {
-  const int64_t line = 32 * stage + 16;
-  const int64_t staged =
-      8 * kTileColumns * (line + 4 * stage) +
-      8 * rowGroups * (32 * (line + 4 * stage * scales) + 32);
-  const int64_t partials = 4 * 8 * 16 * (32 * rowGroups + 8);
-  return std::max(staged, partials);
+/// Whether levels times their scale have 11 bits at most, as binary16 has.
+static bool hasScaledLevels(const WeightFormatInfo &format) {
+  using enum ScaleKind;
+  return format.scaleKind == ue4m3 || format.scaleKind == ue4m3Book ||
+         format.scaleKind == ue4m3Sign;
 }
 
 /// Grid and constants of ops/tile.h: a block does kTileColumns rows of
-/// activations times 32 rows a row group of one of `matrices` matrices; its
-/// waves are the segments of each row group.
+/// activations times 64 rows of one of `matrices` matrices.
 static void launchTiles(KernelSpec &spec, Operation *op, WeightType weight,
                         int64_t out, int64_t matrices) {
-  constexpr int64_t kRowGroups = 2;
+  constexpr int64_t kRows = 64, kGroups = 4, kTileLines = 16;
+  constexpr int64_t kVectorTiles = kTileColumns / kTileLines;
   const Target *target = findTarget(targetOf(op));
   assert(target && "tiles are for GPUs, which a profile names");
-  const int64_t scales = weightFormatInfo(weight.getFormat()).scaleCount;
-  // Blocks of a segment that are staged at a time: as many as fit.
-  int64_t stage = 4;
-  while (weight.getRowElements() / 256 % stage != 0 ||
-         (stage > 1 && tileBytes(stage, kRowGroups, scales) >
-                           static_cast<int64_t>(target->sharedBytes)))
-    stage /= 2;
+  const WeightFormatInfo &format = weightFormatInfo(weight.getFormat());
+  const bool halves = target->tileValueBytes == 2;
+  const bool scaled = hasScaledLevels(format);
+  // Blocks of a segment in LDS at a time.
+  const int64_t stage = weight.getRowElements() / 256 % 2 == 0 ? 2 : 1;
+  // StagedRows, StagedVectors, TilePartials; stages of both in LDS.
+  const int64_t buffers = halves ? 2 : 1;
+  const int64_t values =
+      halves ? stage * 4 * (16 * kRows + 16) : kRows * (32 * stage + 16);
+  const int64_t rows =
+      values + 4 * kRows * (halves && scaled ? 1 : stage) * format.scaleCount;
+  const int64_t vectors = kTileLines * (32 * stage + 16 + 4 * stage);
+  const int64_t staged = buffers * kGroups * (rows + kVectorTiles * vectors);
+  const int64_t partialTiles = halves ? kVectorTiles : 1;
+  const int64_t partials =
+      4 * kGroups * kTileLines * partialTiles * (kRows + 8);
   spec.kernel += "_tile";
   spec.format = weight.getFormat();
-  spec.block = spec.mostThreads = 256 * kRowGroups;
-  spec.gridX =
-      static_cast<uint32_t>(matrices * llvm::divideCeil(out, 32 * kRowGroups));
-  spec.sharedBytes =
-      static_cast<uint32_t>(tileBytes(stage, kRowGroups, scales));
+  spec.block = spec.mostThreads = 32 * kGroups * kVectorTiles;
+  spec.gridX = static_cast<uint32_t>(matrices * llvm::divideCeil(out, kRows));
+  spec.sharedBytes = static_cast<uint32_t>(std::max(staged, partials) +
+                                           (halves ? partials : 0));
   spec.constant("kIn", weight.getRowElements())
       .constant("kOut", out)
       .constant("kRowBytes", weight.getDeviceRowBytes())
       .constant("kInt8", 1)
       .constant("kLaneRows", 1) // layouts/row_parts.h, which tiles do not use
       .constant("kStage", stage)
-      .constant("kRowGroups", kRowGroups)
+      .constant("kScaledLevels", scaled)
+      .constant("kPartialTiles", partialTiles)
       .constant("kSharedBytes", spec.sharedBytes)
       .constant("kBookLevels", weight.getBookLevels())
       .constant("kColumns", spec.columns);

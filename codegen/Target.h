@@ -19,6 +19,7 @@ struct Target {
   std::string_view linkMode; ///< lld's -m
   unsigned waveSize;         ///< lanes of a wave
   unsigned sharedBytes;      ///< most LDS of a block
+  unsigned tileValueBytes;   ///< of a value in tiles (ops/tile_mma.h)
 
   bool isHost() const { return name == "host"; }
   /// Whether UnitCompiler.h knows it.

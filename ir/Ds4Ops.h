@@ -42,7 +42,7 @@ inline constexpr llvm::StringLiteral kLayerAttr = "ds4.layer";
 
 /// Discardable attribute of a linear: how many rows of activations share what
 /// is decoded of the weight, i32: 1 to kMostColumns, or kTileColumns for tiles
-/// of integer matrix instructions. A pass sets it; no bit depends on it.
+/// of matrix instructions. A pass sets it; no bit depends on it.
 inline constexpr llvm::StringLiteral kColumnsAttr = "ds4.columns";
 /// Rows that a wave keeps sums for (ops/products.h).
 inline constexpr int64_t kMostColumns = 8;

@@ -56,12 +56,15 @@ def Ds4_BooksOp : Ds4_Op<"books", [Pure]> {
 
     * f32 [E, 2, levels]: the levels, widened from bfloat16.
     * i8 [E, 2, levels + 4]: the levels rounded to int8, then the four bytes of
-      the book's f32 scale. scale = max|level| / 127; int8 level =
-      round-half-to-even(level / scale), clamped to -127..127; both divisions
-      in f32.
+      an f32: behind the first book S, what whole products are multiplied with;
+      behind the second one R, a power of two, of which its levels are
+      multiples: level = int8 * S, or int8 * (S * R). With m0, m1 = max|level|
+      of the books S = max(m0, m1 / 4) / 127 and R the least of 2^-7, ..., 2^2
+      with m1 <= 127 (S R), or 2^2; int8 level = round-half-to-even(level / S,
+      or level / (S R)), clamped to -127..127; all in f32.
 
     For an expert of mode 0 both books hold the fixed levels of the
-    non-adaptive sibling format (in the i8 form with scale 1, hence exact); the
+    non-adaptive sibling format (in the i8 form S = R = 1, hence exact); the
     loader refuses its scale bytes above 0x7e.
   }];
   let arguments = (ins StrAttr:$name);
@@ -332,18 +335,19 @@ def Ds4_LinearOp : Ds4_Op<"linear", [Pure]> {
     With f32 x: y_n = sum of w_i * x_i, weights decoded exactly to f32, strided
     order. With q8 x: segmented order over the K/32 groups of 32; a group (or
     with two scales of 32 elements each half in turn) adds
-    acc = fma(float(I), s * d, acc), where I is the exact integer sum of weight
-    levels times codes, s the weight scale and d the activation scale. If the
-    format has minimums, acc = fma(float(C), m * d, acc) follows before the
-    next half, C being the sum of the codes and m the minimum of the scale.
+    acc = fma(float(I) * s, d, acc), where I is the exact integer sum of weight
+    levels times codes, s the weight scale and d the activation scale. Where s
+    has four bits, as UE4M3 has, the product is exact. If the format has
+    minimums, acc = fma(float(C) * m, d, acc) follows before the next half, C
+    being the sum of the codes and m the minimum of the scale.
     How many scales 32 elements have, and s and m where they are not what the
     block stores, is said for each format in docs/reference/formats.md.
 
     A format with learned books has the operand `books`, in the form of x:
     f32 books for f32 x, i8 books for q8 x (ds4.books). With f32 books w_i is
     level times scale, exact in f32. With i8 books I is the integer sum of the
-    int8 levels of the half's book, and s = f32(the half's scale * the scale of
-    its book): the two products s and s * d round in this order, then the fma.
+    int8 levels of the half's book, s the half's scale, times R if that book is
+    the second one (exact), and y_n the sum times S (ds4.books).
     Constraints: (C1) K of x and weight agree. (C2) result is [T, N].
     (C3) int8 activations need a block-quantised weight. (C4) the weight has
     two dimensions and a float or quantised format. (C5) a format with learned

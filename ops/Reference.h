@@ -197,6 +197,7 @@ struct LinearRow {
   LinearRow(const Act &x, const Weight &weight, uint64_t row);
 
   std::vector<WeightBlock> blocks;
+  float productScale = 1.0f; ///< of int8 books, for the whole product
   std::vector<float> values;
 };
 

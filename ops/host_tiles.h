@@ -1,4 +1,4 @@
-// host_tiles.h - the integer matrix instructions of the GPU targets, emulated
+// host_tiles.h - the matrix instructions of the GPU targets, emulated
 // on the host lane by lane from their documents: what a kernel puts into which
 // lane is checked without a GPU. Included by tile_mma.h.
 #ifndef DS4_OPS_HOST_TILES_H
@@ -34,18 +34,32 @@ DS4_DEVICE void emulated_wmma_16x16x16(const u32 *a, const u32 *b,
   }
 }
 
-/// Signed mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"): with
-/// g = l / 4 and t = l mod 4, lane l holds the values 4 t ... 4 t + 3 of the
-/// lines g (a[0]) and g + 8 (a[1]) of A and of column g of B; its sums are of
-/// line g, columns 2 t and 2 t + 1, then of line g + 8.
-DS4_DEVICE void emulated_mma_16x8x16(u32 a0, u32 a1, u32 b, i32 *sums) {
-  const WaveValues low = exchange_values(a0), high = exchange_values(a1);
-  const WaveValues columns = exchange_values(b);
+/// One wave's part of wgmma.m64n32k16 of binary16 with sums in f32 (PTX ISA,
+/// "Register fragments for wgmma.mma_async.m64nNk16"): with g = l / 4 and
+/// t = l mod 4, lane l holds two values of A from 2 t and from 2 t + 8 on, of
+/// the lines g (a[0], a[2]) and g + 8 (a[1], a[3]); sum 4 j + e is of line
+/// g + 8 (e / 2) and column 8 j + 2 t + e mod 2. Column n of B has 8 values at
+/// b + 16 n, the other 8 `eight` bytes behind. A sum that f32 does not hold
+/// exactly becomes a NaN: the chip's order is not known.
+DS4_DEVICE void emulated_wgmma_64x32x16(const u32 *a, const u8 *b, u32 eight,
+                                        bool add, float *sums) {
+  WaveValues lines[4];
+  for (u32 r = 0; r < 4; ++r)
+    lines[r] = exchange_values(a[r]);
   const u32 g = lane() / 4, t = lane() % 4;
-  for (u32 e = 0; e < 4; ++e)
-    for (u32 q = 0; q < 4; ++q)
-      sums[e] = dot4((e < 2 ? low : high).of[4 * g + q],
-                     columns.of[4 * (2 * t + e % 2) + q], sums[e]);
+  for (u32 e = 0; e < 16; ++e) {
+    const u8 *column = b + 16 * (e / 4 * 8 + 2 * t + e % 2);
+    double sum = add ? sums[e] : 0.0;
+    for (u32 k = 0; k < 16; ++k) {
+      const u32 pair = lines[e % 4 / 2 + k / 8 * 2].of[4 * g + k % 8 / 2];
+      sum +=
+          static_cast<double>(f32_from_f16(pair >> (16 * (k % 2)) & 0xffffu)) *
+          f32_from_f16(load_u16(column + k / 8 * eight + k % 8 * 2));
+    }
+    sums[e] = static_cast<float>(sum);
+    if (sums[e] != sum)
+      sums[e] = float_of(0x7fc00000u);
+  }
 }
 
 #endif // DS4_OPS_HOST_TILES_H

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cassert>
+#include <cstring>
 #include <map>
 
 namespace ds4::ref {
@@ -32,13 +33,16 @@ LinearRow::LinearRow(const Act &x, const Weight &weight, uint64_t row) {
   if (weightFormatInfo(weight.format).bookLevels)
     books = weight.int8Books.data() +
             weight.expertOf(row) * bookBytes(weight.format, /*int8=*/true);
+  if (books) // what is behind the first book
+    std::memcpy(&productScale,
+                books + weightFormatInfo(weight.format).bookLevels, 4);
   for (uint64_t b = 0; b < x.width / 32; ++b)
     blocks.push_back(weightBlock(weight.format, weight.row(row), b, books));
 }
 
 float rowDot(const Act &x, uint64_t vector, const LinearRow &row) {
   if (x.q8)
-    return quantisedDot(*x.q8, vector, row.blocks);
+    return quantisedDot(*x.q8, vector, row.blocks) * row.productScale;
   return stridedDot(row.values, x.values.subspan(vector * x.width, x.width));
 }
 

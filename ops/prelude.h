@@ -226,16 +226,27 @@ template <typename T> DS4_DEVICE void store_as(u8 *to, const u8 *from) {
   *reinterpret_cast<T *>(to) = value;
 }
 
-// copy_16: copies 16 bytes from global memory to LDS, both at multiples of 16.
-// On NVIDIA the copy runs on by itself, without registers; copies_done() waits
-// for those of the calling lane.
+// copy_16, copy_4: copies so many bytes, at a multiple of them, from global
+// memory to LDS. On NVIDIA the copy runs on by itself, without registers;
+// copies_done() waits for those of the calling lane.
 #if defined(DS4_TARGET_NVIDIA)
+DS4_DEVICE u32 shared_address(const u8 *p) {
+#if defined(__CUDACC_RTC__)
+  return static_cast<u32>(__cvta_generic_to_shared(p));
+#else
+  return static_cast<u32>(
+      reinterpret_cast<u64>((const __attribute__((address_space(3))) u8 *)p));
+#endif
+}
 DS4_DEVICE void copy_16(u8 *to, const u8 *from) {
-  u32 address;
-  asm("{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }"
-      : "=r"(address)
-      : "l"(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
+      "l"(from)
+      : "memory");
+}
+DS4_DEVICE void copy_4(float *to, const float *from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                   shared_address(reinterpret_cast<const u8 *>(to))),
                "l"(from)
                : "memory");
 }
@@ -244,7 +255,13 @@ DS4_DEVICE void copies_done() {
 }
 #else
 DS4_DEVICE void copy_16(u8 *to, const u8 *from) { load_as<Words4>(to, from); }
+DS4_DEVICE void copy_4(float *to, const float *from) { *to = *from; }
 DS4_DEVICE void copies_done() {}
+#endif
+#if defined(DS4_TARGET_NVIDIA) || defined(DS4_EMULATE_GPU)
+constexpr bool kCopiesRunOn = true;
+#else
+constexpr bool kCopiesRunOn = false;
 #endif
 
 /// Four bytes, little endian, at a multiple of 4.
@@ -504,6 +521,29 @@ DS4_DEVICE float sum_value(i32 sum) {
 constexpr i32 kSumZero = 0;
 DS4_DEVICE float sum_value(i32 sum) { return static_cast<float>(sum); }
 #endif
+
+/// A barrier of the wave: what its lanes wrote to LDS is visible to them.
+DS4_DEVICE void wave_barrier() {
+#if defined(DS4_TARGET_HOST)
+  (void)shfl_u32(0, 0);
+#elif defined(DS4_TARGET_AMD)
+  __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+#else
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+#endif
+}
+
+/// A barrier of the `threads` threads of the block that come with this `id`,
+/// 1 to 15; where there is no such thing of all threads, which all come then.
+DS4_DEVICE void barrier_of(u32 id, u32 threads) {
+#if defined(DS4_TARGET_NVIDIA)
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+#else
+  (void)id, (void)threads;
+  barrier();
+#endif
+}
 
 //===----------------------------------------------------------------------===//
 // Threads of a block, blocks of a launch

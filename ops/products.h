@@ -60,6 +60,14 @@ DS4_DEVICE void int8_shares(const u8 *row, const i8 *const (&codes)[kCount],
     segment_shares(row, codes, scales, count, shares);
 }
 
+/// A product from the sum of such shares.
+DS4_DEVICE float int8_product(float sum, const u8 *books) {
+  if constexpr (kBookLevels != 0)
+    return whole_product(sum, books);
+  else
+    return sum;
+}
+
 /// Copies a row to the wave's part of LDS, by loads of 16 bytes that are all on
 /// their way together; ends with a barrier. A template, since kRowBytes may be
 /// too many.
@@ -91,13 +99,13 @@ DS4_DEVICE void lane_product(const u8 *matrix, u32 rows, const u8 *x,
     if (i < rows)
       int8_shares(matrix + static_cast<u64>(i) * kRowBytes, codes, scales, 1,
                   books, share);
-    const float sum = segment_sum(share[0]);
+    const float sum = int8_product(segment_sum(share[0]), books);
     if (i < rows && lane() % 8 == 0)
       y[i] = sum;
   } else {
     const u8 *row = matrix + static_cast<u64>(first) * kRowBytes;
     if constexpr (kStaged != 0)
-      row = staged_row<kStaged ? kRowBytes : 16>(row);
+      row = staged_row < kStaged ? kRowBytes : 16 > (row);
     const float sum = wave_sum(
         first < rows // the same for the whole wave
             ? row_share_f32(row, reinterpret_cast<const float *>(x), kIn,
@@ -123,7 +131,7 @@ DS4_DEVICE void wave_product(const u8 *matrix, u32 rows, const u8 *x,
                     books, share);
       shares[r] = share[0];
     }
-    const float sum = segment_sums(shares);
+    const float sum = int8_product(segment_sums(shares), books);
     if (first + lane() < rows)
       y[first + lane()] = sum;
   } else {
@@ -159,7 +167,7 @@ DS4_DEVICE void wave_columns(const u8 *matrix, u32 rows, const Columns &columns,
     if constexpr (kInt8 != 0) {
       if (i < rows)
         int8_shares(row, codes, scales, columns.count, books, shares);
-      sum = segment_sums(shares);
+      sum = int8_product(segment_sums(shares), books);
     } else {
       if (i < rows)
         row_shares_f32(row, values, columns.count, kIn,
@@ -226,7 +234,7 @@ DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
         else
           shares[r][c] = four[r][c] + quad;
       }
-    // Or what is loaded for the next sums would be kept, too.
+      // Or what is loaded for the next sums would be kept, too.
 #pragma unroll
     for (u32 r = 0; r < kLaneRows; ++r)
 #pragma unroll

@@ -21,6 +21,26 @@ DS4_DEVICE float shfl_xor(float value, u32 mask) {
   return float_of(shfl_xor_u32(bits_of(value), mask));
 }
 
+/// x, which the compiler keeps in a register: for NVIDIA it would make what
+/// depends on the thread alone anew wherever it is used.
+DS4_DEVICE u32 kept(u32 x) {
+#if defined(DS4_TARGET_NVIDIA)
+  return shfl_u32(x, lane());
+#else
+  return x;
+#endif
+}
+/// x, which is the same in all lanes, as the compiler then knows.
+DS4_DEVICE u32 same_in_wave(u32 x) {
+#if defined(DS4_TARGET_NVIDIA)
+  return shfl_u32(x, 0);
+#elif defined(DS4_TARGET_AMD)
+  return static_cast<u32>(__builtin_amdgcn_readfirstlane(static_cast<int>(x)));
+#else
+  return x;
+#endif
+}
+
 /// Sum over the 8 lanes 8g ... 8g + 7 of a group, by lane xor 1, 2, 4; every
 /// lane gets the sum of its group.
 DS4_DEVICE float segment_sum(float value) {

@@ -186,7 +186,8 @@ std::array<float, 32> adaptiveBlock(const WeightFormatInfo &info,
   return values;
 }
 
-/// The same as levels of int8 books and scales.
+/// The same as levels of int8 books and scales, without the scale of the whole
+/// product.
 void readAdaptive(const WeightFormatInfo &info, const uint8_t *block,
                   const uint8_t *int8Books, WeightBlock &result) {
   const std::array<uint32_t, 32> codes = codeLayout(info.format).read(block, 0);
@@ -195,9 +196,10 @@ void readAdaptive(const WeightFormatInfo &info, const uint8_t *block,
     const uint8_t *book = int8Books + (meta >> 7) * (info.bookLevels + 4);
     for (unsigned i = 16 * half; i < 16 * half + 16; ++i)
       result.level[i] = static_cast<int8_t>(book[codes[i]]);
-    float bookScale;
-    std::memcpy(&bookScale, book + info.bookLevels, 4);
-    result.scale[half] = f32_from_ue4m3(meta & 0x7f) * bookScale;
+    float ratio = 1.0f;
+    if (meta >> 7)
+      std::memcpy(&ratio, book + info.bookLevels, 4);
+    result.scale[half] = f32_from_ue4m3(meta & 0x7f) * ratio;
   }
 }
 
@@ -289,9 +291,9 @@ float blockDot(const WeightBlock &w, const int8_t *codes, float d, float acc) {
       products += w.level[i] * codes[i];
       sum += codes[i];
     }
-    acc = fma_f32(static_cast<float>(products), w.scale[part] * d, acc);
+    acc = fma_f32(static_cast<float>(products) * w.scale[part], d, acc);
     if (w.minimums)
-      acc = fma_f32(static_cast<float>(sum), w.minimum[part] * d, acc);
+      acc = fma_f32(static_cast<float>(sum) * w.minimum[part], d, acc);
   }
   return acc;
 }

@@ -28,7 +28,7 @@ def LayerMajor : Pass<"ds4-layer-major", "::mlir::func::FuncOp"> {
   let description = [{
     In phases of more than 8 tokens every linear and every product with experts
     gets `ds4.columns` = 8: a block decodes a weight once for eight rows. Those
-    that a GPU can do with integer matrix instructions (int8 activations, blocks
+    that a GPU can do with matrix instructions (int8 activations, blocks
     of 32) get 64: a block does a tile, in a launch of its own. Products
     with experts get the pairs of `group_pairs`: a wave does all tokens of the
     step that use its expert.

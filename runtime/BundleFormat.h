@@ -26,7 +26,7 @@
 namespace ds4 {
 
 /// Version of these structs; a bundle of another version is refused.
-inline constexpr int kBundleVersion = 5;
+inline constexpr int kBundleVersion = 6;
 
 /// Fingerprint of a bundle that was compiled from a shape (models/Shape.h) and
 /// belongs to no model file.

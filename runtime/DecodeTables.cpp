@@ -322,22 +322,50 @@ readSideFile(const std::filesystem::path &path) {
 
 } // namespace
 
+/// Greatest magnitude of an int8 level.
+constexpr float kMostLevel = 127.0f;
+
+static float largestOf(std::span<const float> levels) {
+  float largest = 0;
+  for (const float level : levels)
+    largest = std::max(largest, std::fabs(level));
+  return largest;
+}
+
+/// What the levels of two books are multiplied with (docs/formats.md): a scale
+/// for both and a power of two for the second.
+static std::array<float, 2> scalesOfBooks(std::span<const float> first,
+                                          std::span<const float> second) {
+  // Levels times UE4M3 times such a power are exact in binary16.
+  constexpr int kLeast = -7, kMost = 2;
+  // Ascending levels are not all zero.
+  const float larger = largestOf(second);
+  const float scale =
+      std::max(largestOf(first), std::ldexp(larger, -kMost)) / kMostLevel;
+  int exponent = kLeast;
+  while (exponent < kMost && larger > kMostLevel * std::ldexp(scale, exponent))
+    ++exponent;
+  return {scale, std::ldexp(1.0f, exponent)};
+}
+
 std::vector<uint8_t> DecodeTable::int8Books() const {
   const uint64_t levels = weightFormatInfo(format).bookLevels;
   std::vector<uint8_t> bytes(experts * bookBytes(format, /*int8=*/true));
   uint8_t *out = bytes.data();
-  for (uint64_t book = 0; book < 2 * experts; ++book) {
-    const auto values = std::span(books).subspan(book * levels, levels);
-    float largest = 0;
-    for (const float value : values)
-      largest = std::max(largest, std::fabs(value));
-    // Fixed levels are integers already. Ascending levels are not all zero.
-    const float scale = adaptive[book / 2] ? largest / 127.0f : 1.0f;
-    for (const float value : values)
-      *out++ = static_cast<uint8_t>(static_cast<int8_t>(
-          std::clamp(std::nearbyint(value / scale), -127.0f, 127.0f)));
-    std::memcpy(out, &scale, sizeof scale);
-    out += sizeof scale;
+  for (uint64_t expert = 0; expert < experts; ++expert) {
+    const auto both = std::span(books).subspan(2 * expert * levels, 2 * levels);
+    // Fixed levels are integers already.
+    const std::array<float, 2> scales =
+        adaptive[expert] ? scalesOfBooks(both.first(levels), both.last(levels))
+                         : std::array{1.0f, 1.0f};
+    for (uint64_t book = 0; book < 2; ++book) {
+      const float step = book == 0 ? scales[0] : scales[0] * scales[1];
+      for (const float value : both.subspan(book * levels, levels))
+        *out++ = static_cast<uint8_t>(static_cast<int8_t>(
+            std::clamp(std::nearbyint(value / step), -kMostLevel, kMostLevel)));
+      std::memcpy(out, &scales[book], sizeof(float));
+      out += sizeof(float);
+    }
   }
   return bytes;
 }

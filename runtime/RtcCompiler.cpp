@@ -213,7 +213,8 @@ Result<std::unique_ptr<RtcCompiler>> createNvrtc(std::string_view arch) {
                            "CUDA_PATH",
                            {"/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64",
                             "/usr/local/cuda-13.0/lib64"}),
-                {fmt::format("--gpu-architecture={}", arch), "--std=c++20",
+                // With what only this chip has, as its matrix instructions.
+                {fmt::format("--gpu-architecture={}a", arch), "--std=c++20",
                  "--fmad=false", "--ftz=false", "--prec-div=true",
                  "--prec-sqrt=true", "--no-source-include"});
 }

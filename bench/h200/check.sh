@@ -31,7 +31,7 @@ run() { # MODEL IDS OPTION...
 
 ./ds4run devices
 if [[ $parts == *hashes* ]]; then
-  for model in strix mix f16; do
+  for model in strix mix mix-int8 f16; do
     begin=$SECONDS
     run $model ok > /dev/null
     echo "$model: first run $((SECONDS - begin)) s"
@@ -60,7 +60,7 @@ sanitizer=$(command -v compute-sanitizer) ||
   echo "no compute-sanitizer here: memory and races are not checked"
 if [ -n "$sanitizer" ] && [[ $parts == *sanitizer* ]]; then
   for tool in memcheck racecheck initcheck; do
-    for model in strix mix f16; do
+    for model in strix mix mix-int8 f16; do
       "$sanitizer" --tool $tool --error-exitcode 9 \
         ./ds4run sm_90/$model.ds4b -m ds4-tiny-$model.gguf --ids=count.ids \
         --logits-hash --device="$device" > sanitizer.txt 2>&1 &&

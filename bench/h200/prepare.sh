@@ -2,8 +2,8 @@
 # Usage: bench/h200/prepare.sh OUT MODELS [BUILD]
 # Collects in the folder OUT what check.sh needs on a machine with a GPU:
 # ds4run with its libraries, and for each small model in MODELS
-# (ds4-tiny-f16.gguf, -strix, -mix and ds4-tiny-gold.json) a bundle for sm_90,
-# the ids of the prompts, and the hash of the logits of each prompt that a bundle
+# (ds4-tiny-f16.gguf, -strix, -mix and ds4-tiny-gold.json; mix with float and
+# with int8 books) a bundle for sm_90, the ids of the prompts, and the hash of the logits of each prompt that a bundle
 # for the host gives here; for the walks of test/numerics, bundles of the strix
 # model for both targets.
 # BUILD (default build/dev) has the tools. Models are linked, not copied.
@@ -52,12 +52,13 @@ for tensor in json.load(open(gold + ".json"))["tensors"]:
 PYTHON
 
 : > "$out/hashes.txt"
-for model in strix mix f16; do
-  file=$models/ds4-tiny-$model.gguf
+for model in strix mix mix-int8 f16; do
+  file=$models/ds4-tiny-${model%-int8}.gguf
+  [[ $model == *-int8 ]] && books=int8 || books=float
   ln -sfn "$file" "$out/ds4-tiny-$model.gguf"
   for target in host sm_90; do
     "$bin/ds4c" "$file" --profile=host-demo --target=$target --math=portable \
-      --context=2048 --prefill-chunk=512 --verify-width=4 \
+      --context=2048 --prefill-chunk=512 --verify-width=4 --books=$books \
       -o "$out/$target/$model.ds4b"
   done
   XDG_CACHE_HOME=$out/cache "$bin/ds4run" compile "$out/sm_90/$model.ds4b" \

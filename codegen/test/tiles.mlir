@@ -3,10 +3,10 @@
 // RUN: sed s/TARGET/sm_90/ %s > %t.sm_90.mlir
 // RUN: ds4c %t.sm_90.mlir --from=fused --target=sm_90 --emit=hip -o %t.sm_90.hip
 
-// Products of long steps are integer matrix instructions: on gfx1151 two WMMA a
-// block of 32 columns and tile, without spills; on sm_90 an mma for every eight
-// rows and 32 columns, or 16 columns where the halves of a block have scales of
-// their own. As many blocks are staged at a time as fit into LDS.
+// Products of long steps are matrix instructions: on gfx1151 two WMMA of int8 a
+// block of 32 columns and 16 rows, without spills, a block at a time; on sm_90 a
+// wgmma of binary16 for every 32 rows and 16 columns, of two blocks: the second
+// half of a block adds to the first one's products if they share a scale.
 // DEFINE: %{format} =
 // DEFINE: %{prefix} =
 // DEFINE: %{unit} = awk -v RS="// unit " '/linear_tile, %{format}\n/{print RS $0}'
@@ -18,29 +18,24 @@
 // DEFINE:   clang++ -x cuda --cuda-gpu-arch=sm_90 -nocudainc -nocudalib -Wno-unknown-cuda-version \
 // DEFINE:     %{flags} %t.nvidia.hip | FileCheck %s --check-prefix=%{prefix}
 // REDEFINE: %{format} = q4_0_rocmfp4_fast
-// REDEFINE: %{prefix} = MMA
+// REDEFINE: %{prefix} = WHOLE
 // RUN: %{amd}
 // RUN: %{nvidia}
 // REDEFINE: %{format} = q2_0_rocmfp2
 // REDEFINE: %{prefix} = HALVES
 // RUN: %{amd}
 // RUN: %{nvidia}
-// RUN: FileCheck %s --check-prefix=STAGE1 < %t.gfx1151.hip
-// RUN: FileCheck %s --check-prefix=STAGE4 < %t.sm_90.hip
 
-// WMMA-COUNT-16: v_wmma_i32_16x16x16_iu8 {{.*}} neg_lo:[1,1,0]
+// WMMA-COUNT-8: v_wmma_i32_16x16x16_iu8 {{.*}} neg_lo:[1,1,0]
 // WMMA-NOT:      v_wmma
 // WMMA:          .private_segment_fixed_size: 0
 // WMMA:          .vgpr_spill_count: 0
 
-// MMA-COUNT-16: mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32
-// MMA-NOT:      mma.sync
+// WHOLE-COUNT-8: wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16
+// WHOLE-NOT:     wgmma.mma_async
 
-// HALVES-COUNT-32: mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32
-// HALVES-NOT:      mma.sync
-
-// STAGE1: constexpr u32 kStage = 1;
-// STAGE4: constexpr u32 kStage = 4;
+// HALVES-COUNT-8: wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16
+// HALVES-NOT:     wgmma.mma_async
 
 module attributes {ds4.profile = {target = "TARGET"}} {
 func.func @prefill(%x: !ds4.q8<16x4096>) -> (tensor<16x96xf32>, tensor<16x96xf32>) {

@@ -4,11 +4,11 @@
 
 /// Whether the decoder has block_dot4, for blocks of 32.
 template <typename... Books>
-constexpr bool kHasBlockDot4 =
-    kBlockElements == 32 &&
-    requires(const u8 *block, const u32 (&x)[8], Books... books) {
-      block_dot4(block, x, 0.0f, 0.0f, books...);
-    };
+constexpr bool kHasBlockDot4 = kBlockElements == 32 &&
+                               requires(const u8 *block, const u32 (&x)[8],
+                                        Books... books) {
+  block_dot4(block, x, 0.0f, 0.0f, books...);
+};
 
 /// acc + block b of `row` times the 32 codes.
 template <typename Code, typename... Books>
@@ -25,6 +25,14 @@ DS4_DEVICE float codes_dot(const u8 *row, u32 b, const Code *codes, float d,
   } else {
     return block_dot(row, b, codes, d, acc, books...);
   }
+}
+
+/// A product from the sum of its terms: int8 books have a scale for all.
+template <typename... Books>
+DS4_DEVICE float whole_product(float sum, Books... books) {
+  if constexpr (sizeof...(Books) != 0)
+    sum *= float_of(load_word((books, ...) + kBookLevels));
+  return sum;
 }
 
 /// Puts 32 codes into the order in which block_dots wants them.

@@ -159,9 +159,7 @@ DS4_DEVICE void part_block(const PartOfRow &row, u32 b,
 }
 
 /// The calling lane's part of a row, its levels and scales decoded.
-template <typename Levels> struct DecodedPart {
-  Levels groups[kPartGroups];
-};
+template <typename Levels> struct DecodedPart { Levels groups[kPartGroups]; };
 
 /// A part decoded, if the decoder does that apart; otherwise the part.
 template <typename... Books>
@@ -221,7 +219,7 @@ DS4_DEVICE auto part_dots(const DecodedPart<Levels> &row, const PartOfVector &x,
   DS4_REGISTERS
   for (u32 g = 0; g < kPartGroups; ++g) {
     dots.groups[g] = block_dots(row.groups[g], x.codes[g], x.scales[g]);
-    finish(dots.groups[g].sums[0]);
+    finish(dots.groups[g].terms[0]);
   }
   return dots;
 }
@@ -257,7 +255,7 @@ DS4_DEVICE void row_products(const Dots (&dots)[kRows], const PartOfVector &x,
   }
   DS4_REGISTERS
   for (u32 r = 0; r < kRows; ++r)
-    sums[r] = segment_sum(sums[r]);
+    sums[r] = whole_product(segment_sum(sums[r]), books...);
 }
 
 /// Rows `first`, ... of kRows and the vectors from `begin` on, which are in

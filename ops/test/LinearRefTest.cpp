@@ -289,8 +289,12 @@ TEST(ExpertsRef, MatchDoubleAndReadTheirExpert) {
       std::vector<float> meant;
       for (uint64_t book = 0; book < experts * 2; ++book) {
         const uint8_t *at = int8.data() + book * (levels + 4);
-        float scale;
-        std::memcpy(&scale, at + levels, 4);
+        // The second book's is relative to the first one's.
+        float scale, own = 1;
+        std::memcpy(&scale, at - book % 2 * (levels + 4) + levels, 4);
+        if (book % 2)
+          std::memcpy(&own, at + levels, 4);
+        scale *= own;
         for (uint64_t i = 0; i < levels; ++i)
           meant.push_back(static_cast<float>(static_cast<int8_t>(at[i])) *
                           scale);

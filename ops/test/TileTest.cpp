@@ -1,5 +1,5 @@
 // How GPUs do products in long steps, against the oracle, bit for bit: by tiles
-// of integer matrix instructions (ops/tile.h), which are emulated for both
+// of matrix instructions (ops/tile.h), which are emulated for both
 // targets, and of f32 (ops/linear_strided.hip). The widths of DeepSeek V4
 // Flash, tiles and stages that are not full, every format that has tiles.
 #include "ops/test/LinearCases.h"

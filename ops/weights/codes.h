@@ -32,6 +32,16 @@ DS4_DEVICE u32 fp2_code(const u8 *block, u32 i) {
   return block[i / 4] >> (2 * (i % 4)) & 3;
 }
 
+/// What the levels of one of an expert's int8 books, of kLevels each, are
+/// multiplied with: 1, or the power of two that is stored behind the second
+/// one. Behind the first one is what whole products are multiplied with
+/// (whole_product).
+template <u32 kLevels>
+DS4_DEVICE float book_ratio(const u8 *books, bool second) {
+  const u32 ratio = load_word(books + 2 * kLevels + 4);
+  return float_of(second ? ratio : 0x3f800000u);
+}
+
 //===----------------------------------------------------------------------===//
 // Four levels at a time, as int8 in a word, by bytes picked from a table. Codes
 // become selectors by masks, in the order in which they lie, which is not that

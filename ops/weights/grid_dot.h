@@ -31,5 +31,5 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
       sum += signs >> j & 1 ? -product : product;
     }
   }
-  return fma_f32(static_cast<float>(sum), scale_at(group) * d, acc);
+  return fma_f32(static_cast<float>(sum) * scale_at(group), d, acc);
 }

@@ -24,7 +24,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     DS4_VECTORISE
     for (u32 i = kWidth * part; i < kWidth * (part + 1); ++i)
       sum += level_at(group, i) * codes[i];
-    acc = fma_f32(static_cast<float>(sum), scale_at(group, part) * d, acc);
+    acc = fma_f32(static_cast<float>(sum) * scale_at(group, part), d, acc);
   }
   return acc;
 }

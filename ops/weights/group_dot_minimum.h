@@ -26,8 +26,8 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
       products += level_at(group, i) * codes[i];
       sum += codes[i];
     }
-    acc = fma_f32(static_cast<float>(products), scale_at(group, part) * d, acc);
-    acc = fma_f32(static_cast<float>(sum), minimum_at(group, part) * d, acc);
+    acc = fma_f32(static_cast<float>(products) * scale_at(group, part), d, acc);
+    acc = fma_f32(static_cast<float>(sum) * minimum_at(group, part), d, acc);
   }
   return acc;
 }

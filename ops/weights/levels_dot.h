@@ -26,9 +26,9 @@ DS4_DEVICE BlockLevels block_levels(const u8 *block, Books... books) {
   return it;
 }
 
-/// What a block times 32 codes adds: sums[part] times scales[part] each.
+/// What a block times 32 codes of scale d adds: d terms[part] each.
 struct BlockDots {
-  float sums[kScales], scales[kScales];
+  float terms[kScales], d;
 };
 
 /// A block times the 32 codes x of scale d, which order_codes has put in order.
@@ -42,9 +42,9 @@ DS4_DEVICE BlockDots block_dots(const BlockLevels &block, const u32 (&x)[8],
     DS4_REGISTERS
     for (u32 k = kWords * part; k < kWords * (part + 1); ++k)
       sum = dot4(block.levels[k], x[k], sum);
-    dots.sums[part] = sum_value(sum);
-    dots.scales[part] = block.scales[part] * d;
+    dots.terms[part] = sum_value(sum) * block.scales[part];
   }
+  dots.d = d;
   return dots;
 }
 
@@ -52,7 +52,7 @@ DS4_DEVICE BlockDots block_dots(const BlockLevels &block, const u32 (&x)[8],
 DS4_DEVICE float add_dots(const BlockDots &dots, float acc) {
   DS4_REGISTERS
   for (u32 part = 0; part < kScales; ++part)
-    acc = fma_f32(dots.sums[part], dots.scales[part], acc);
+    acc = fma_f32(dots.terms[part], dots.d, acc);
   return acc;
 }
 

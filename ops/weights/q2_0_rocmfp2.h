@@ -23,7 +23,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     for (u32 j = 0; j < 16; ++j)
       sum +=
           (static_cast<i32>(sixteen >> (2 * j) & 3) - 1) * codes[16 * half + j];
-    acc = fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[8 + half]) * d,
+    acc = fma_f32(static_cast<float>(sum) * f32_from_ue4m3(block[8 + half]), d,
                   acc);
   }
   return acc;

@@ -1,7 +1,7 @@
 // q2_1_rocmfp2_mix.h - adaptive ROCmFP2 (type 106): 2-bit codes as in type 107;
 // the byte of a half is a UE4M3 scale in bits 0-6 and the codebook in bit 7.
 // books: the expert's f32 [2, 4], or of each book 4 int8 levels and an f32
-// scale.
+// (book_ratio).
 #include "codes.h"
 #include "formats.h"
 
@@ -23,7 +23,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     const u32 meta = block[8 + half];
     const u8 *book = books + 8 * (meta >> 7);
     const float scale =
-        f32_from_ue4m3(meta & 0x7f) * float_of(load_u32(book + 4));
+        f32_from_ue4m3(meta & 0x7f) * book_ratio<4>(books, meta >> 7 != 0);
     const u32 sixteen = load_u32(block + 4 * half);
     const u32 levels = load_u32(book);
     i32 sum = 0;
@@ -31,7 +31,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     for (u32 j = 0; j < 16; ++j)
       sum += static_cast<i8>(levels >> (8 * (sixteen >> (2 * j) & 3))) *
              codes[16 * half + j];
-    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+    acc = fma_f32(static_cast<float>(sum) * scale, d, acc);
   }
   return acc;
 }
@@ -51,9 +51,8 @@ DS4_DEVICE void restore_levels(u32 (&x)[8]) { restore_fp2(x); }
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
   const u32 metas = load_u16(block + 8);
-  const u32 scales[2] = {load_word(books + 4), load_word(books + 12)};
   return f32_from_valid_ue4m3(metas, part) *
-         float_of(has_bit(metas, 8 * part + 7) ? scales[1] : scales[0]);
+         book_ratio<4>(books, has_bit(metas, 8 * part + 7));
 }
 
 #include "levels_dot.h"

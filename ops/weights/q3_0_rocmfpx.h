@@ -26,7 +26,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
         sum += fp3_level(static_cast<i32>(eight >> (3 * j) & 7)) *
                codes[8 * g + j];
     }
-    acc = fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[12 + half]) * d,
+    acc = fma_f32(static_cast<float>(sum) * f32_from_ue4m3(block[12 + half]), d,
                   acc);
   }
   return acc;

@@ -1,7 +1,7 @@
 // q3_1_rocmfp3_mix.h - adaptive ROCmFP3 (type 105): 3-bit codes as in type 104;
 // the byte of a half is a UE4M3 scale in bits 0-6 and the codebook in bit 7.
 // books: the expert's f32 [2, 8], or of each book 8 int8 levels and an f32
-// scale.
+// (book_ratio).
 #include "codes.h"
 #include "formats.h"
 
@@ -23,7 +23,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     const u32 meta = block[12 + half];
     const u8 *book = books + 12 * (meta >> 7);
     const float scale =
-        f32_from_ue4m3(meta & 0x7f) * float_of(load_u32(book + 8));
+        f32_from_ue4m3(meta & 0x7f) * book_ratio<8>(books, meta >> 7 != 0);
     const u32 low = load_u32(book), high = load_u32(book + 4);
     i32 sum = 0;
     for (u32 g = 2 * half; g < 2 * half + 2; ++g) {
@@ -35,7 +35,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
         sum += static_cast<i8>(four >> (8 * (code & 3))) * codes[8 * g + j];
       }
     }
-    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+    acc = fma_f32(static_cast<float>(sum) * scale, d, acc);
   }
   return acc;
 }
@@ -58,9 +58,8 @@ DS4_DEVICE void restore_levels(u32 (&)[8]) {}
 
 DS4_DEVICE float scale_of(const u8 *block, u32 part, const u8 *books) {
   const u32 metas = load_u16(block + 12);
-  const u32 scales[2] = {load_word(books + 8), load_word(books + 20)};
   return f32_from_valid_ue4m3(metas, part) *
-         float_of(has_bit(metas, 8 * part + 7) ? scales[1] : scales[0]);
+         book_ratio<8>(books, has_bit(metas, 8 * part + 7));
 }
 
 #include "levels_dot.h"

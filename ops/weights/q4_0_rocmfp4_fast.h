@@ -30,7 +30,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   for (u32 j = 0; j < 16; ++j)
     sum += fp4_level(block[j] & 15) * codes[j] +
            fp4_level(block[j] >> 4) * codes[16 + j];
-  return fma_f32(static_cast<float>(sum), f32_from_ue4m3(block[16]) * d, acc);
+  return fma_f32(static_cast<float>(sum) * f32_from_ue4m3(block[16]), d, acc);
 }
 
 DS4_DEVICE void levels_of(const u8 *block, u32 (&levels)[8]) {

@@ -52,7 +52,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
     for (u32 i = 16 * half; i < 16 * half + 16; ++i)
       sum += level_at(group, i) * codes[i];
     const float scale = group.d * static_cast<float>(group.scales[half]);
-    acc = fma_f32(static_cast<float>(sum), scale * d, acc);
+    acc = fma_f32(static_cast<float>(sum) * scale, d, acc);
   }
   return acc;
 }

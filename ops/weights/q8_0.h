@@ -18,7 +18,7 @@ DS4_DEVICE float block_dot(const u8 *row, u32 b, const i8 *codes, float d,
   DS4_VECTORISE
   for (u32 i = 0; i < 32; ++i)
     sum += static_cast<i8>(block[2 + i]) * codes[i];
-  return fma_f32(static_cast<float>(sum), load_f16(block) * d, acc);
+  return fma_f32(static_cast<float>(sum) * load_f16(block), d, acc);
 }
 
 /// The levels of a block as int8.

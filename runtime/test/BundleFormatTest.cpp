@@ -268,7 +268,7 @@ TEST_F(OpenBundle, MissingFile) {
 TEST_F(OpenBundle, OtherVersion) {
   write("manifest.json", R"({"version": 7, "new_field": []})");
   EXPECT_THAT(error(), HasSubstr("manifest.json has bundle version 7, this "
-                                 "program reads version 5: rebuild"));
+                                 "program reads version 6: rebuild"));
 }
 
 TEST_F(OpenBundle, MalformedManifest) {

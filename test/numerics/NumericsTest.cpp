@@ -148,11 +148,11 @@ const Mistake kMistakes[] = {
     // another segment.
     {"tree_by_width",
      "fp8",
-     {"products.h", "      sum = segment_sums(shares);",
+     {"products.h", "      sum = int8_product(segment_sums(shares), books);",
       "      for (u32 c = 0; c < kColumns; ++c)\n"
       "        shares[c] = shfl(shares[c], lane() / 8 * 8 + (lane() + 1) % "
       "8);\n"
-      "      sum = segment_sums(shares);"}},
+      "      sum = int8_product(segment_sums(shares), books);"}},
     // Tiles of attention that depend on where the step begins.
     {"tiles_by_step",
      "fp8",
