@@ -65,7 +65,7 @@ struct LaunchSpec {
   uint32_t tickets = 0;
   uint64_t scratchBytes = 0;
   /// Blocks wait for the launches before themselves, so that it may begin early
-  /// (wait_for_previous() in ops/prelude.h).
+  /// (wait_for_previous() in ops/launch.h).
   bool dependent = false;
   uint32_t sharedBytes = 0;             ///< the most that a body takes
   uint32_t resident = 0;                ///< likewise (KernelSpec::resident)

@@ -53,7 +53,7 @@ private:
   /// Text of a body's namespace, and its number: equal bodies share one.
   std::map<std::string, unsigned> bodies;
   uint32_t tickets = 0; ///< that were taken so far, of a row
-  bool shared = false;  ///< the block does rows of `last` (ops/prelude.h)
+  bool shared = false;  ///< the block does rows of `last` (ops/launch.h)
 };
 
 } // namespace

@@ -33,7 +33,7 @@ inline constexpr int kBundleVersion = 6;
 inline constexpr const char *kShapeFingerprint = "shape";
 
 /// What one step processes; a device buffer of this layout is the last
-/// argument of every kernel. Layout is shared with ops/prelude.h.
+/// argument of every kernel. Layout is shared with ops/launch.h.
 struct Step {
   int32_t start;   ///< position of the first token
   int32_t count;   ///< tokens, 1 .. capacity

@@ -85,7 +85,7 @@ public:
                         uint32_t block, std::span<void *const> args) = 0;
   /// Keeps what launch() is asked for from here to endCapture() instead of
   /// running it. A launch may then begin while the one before it ends: kernels
-  /// wait for its results themselves (wait_for_previous() in ops/prelude.h).
+  /// wait for its results themselves (wait_for_previous() in ops/launch.h).
   /// False: the device does not; launch() runs as ever.
   virtual bool beginCapture() { return false; }
   virtual Result<const Graph *> endCapture();
