@@ -105,7 +105,7 @@ DS4_DEVICE void lane_product(const u8 *matrix, u32 rows, const u8 *x,
   } else {
     const u8 *row = matrix + static_cast<u64>(first) * kRowBytes;
     if constexpr (kStaged != 0)
-      row = staged_row < kStaged ? kRowBytes : 16 > (row);
+      row = staged_row<kStaged ? kRowBytes : 16>(row);
     const float sum = wave_sum(
         first < rows // the same for the whole wave
             ? row_share_f32(row, reinterpret_cast<const float *>(x), kIn,
@@ -234,7 +234,7 @@ DS4_DEVICE void wave_square(const u8 *matrix, u32 rows, const Columns &columns,
         else
           shares[r][c] = four[r][c] + quad;
       }
-      // Or what is loaded for the next sums would be kept, too.
+    // Or what is loaded for the next sums would be kept, too.
 #pragma unroll
     for (u32 r = 0; r < kLaneRows; ++r)
 #pragma unroll

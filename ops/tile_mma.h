@@ -163,8 +163,7 @@ DS4_DEVICE void begin_products(const u32 (&a)[4], RowValues values,
 #endif
 }
 
-/// Before the first of begin_products that are waited for together, and after
-/// the last one.
+/// Around those begin_products that products_done waits for together.
 DS4_DEVICE void open_products() {
 #if defined(DS4_TARGET_NVIDIA)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -176,7 +175,7 @@ DS4_DEVICE void close_products() {
 #endif
 }
 
-/// All are there but those that were closed last, if `but_last`.
+/// `products` are there: all that were closed, but for the last kButLast times.
 template <u32 kButLast> DS4_DEVICE void products_done(float (&products)[16]) {
 #if defined(DS4_TARGET_NVIDIA)
   float *d = products;
@@ -200,7 +199,8 @@ constexpr u32 kTurnRows = 16, kTurnProducts = 8, kProductsBeside = 1;
 DS4_DEVICE u32 tile_a(u32 e) { return 2 * e + lane() / 16; }
 DS4_DEVICE u32 tile_b(u32) { return lane() % 16; }
 
-/// Values of rows lie row by row; the padding has lanes read different banks.
+/// Values of rows lie row by row, kStage (tile.h) blocks each; the padding has
+/// lanes read different banks.
 constexpr u32 kBlockValues = 32, kRowPitch = 32 * kStage + 16;
 constexpr u32 kBlockHalf = kBlockValues / 2;
 
@@ -211,7 +211,7 @@ struct TileValues {
   }
 };
 
-/// Of line lane % 16.
+/// As above: the 16 int8 of a half of line lane % 16, as they are.
 DS4_DEVICE void load_codes(const u8 *lines, u32 pitch, u32 (&words)[2][4]) {
 #pragma unroll
   for (u32 half = 0; half < 2; ++half)
@@ -257,6 +257,7 @@ DS4_DEVICE void wmma_i8(const u32 (&a)[4], const u32 (&b)[4],
 #endif
 }
 
+/// As above; made at once, but for the subtraction of products_done.
 template <bool kAdd>
 DS4_DEVICE void begin_products(const u32 (&a)[4], RowValues values,
                                float (&products)[8]) {

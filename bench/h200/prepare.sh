@@ -3,13 +3,13 @@
 # Collects in the folder OUT what check.sh needs on a machine with a GPU:
 # ds4run with its libraries, and for each small model in MODELS
 # (ds4-tiny-f16.gguf, -strix, -mix and ds4-tiny-gold.json; mix with float and
-# with int8 books) a bundle for sm_90, the ids of the prompts, and the hash of the logits of each prompt that a bundle
-# for the host gives here; for the walks of test/numerics, bundles of the strix
-# model for both targets.
+# with int8 books) a bundle for sm_90, the ids of the prompts, and the hash of
+# the logits of each prompt that a bundle for the host gives here; for the walks
+# of test/numerics, bundles of the strix model for both targets.
 # BUILD (default build/dev) has the tools. Models are linked, not copied.
 # PARTS="hashes walks" in the environment chooses.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n 2,11p "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n 2,10p "$0" >&2; exit 2; }
 parts=${PARTS:-hashes walks}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"

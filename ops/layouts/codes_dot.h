@@ -4,11 +4,11 @@
 
 /// Whether the decoder has block_dot4, for blocks of 32.
 template <typename... Books>
-constexpr bool kHasBlockDot4 = kBlockElements == 32 &&
-                               requires(const u8 *block, const u32 (&x)[8],
-                                        Books... books) {
-  block_dot4(block, x, 0.0f, 0.0f, books...);
-};
+constexpr bool kHasBlockDot4 =
+    kBlockElements == 32 &&
+    requires(const u8 *block, const u32 (&x)[8], Books... books) {
+      block_dot4(block, x, 0.0f, 0.0f, books...);
+    };
 
 /// acc + block b of `row` times the 32 codes.
 template <typename Code, typename... Books>

@@ -159,7 +159,9 @@ DS4_DEVICE void part_block(const PartOfRow &row, u32 b,
 }
 
 /// The calling lane's part of a row, its levels and scales decoded.
-template <typename Levels> struct DecodedPart { Levels groups[kPartGroups]; };
+template <typename Levels> struct DecodedPart {
+  Levels groups[kPartGroups];
+};
 
 /// A part decoded, if the decoder does that apart; otherwise the part.
 template <typename... Books>
